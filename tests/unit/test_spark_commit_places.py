@@ -7,12 +7,14 @@ import itertools
 import os
 import re
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 import hflush
 import hflush.spark
+import pyarrow as pa
 import pytest
 from hflush import paths
 from hflush.checkpoint import CheckpointFileManager, FileStreamSinkLog
@@ -26,6 +28,7 @@ from hflush.spark.commit.staging import RenamedStaging
 from hflush.spark.commit.strays import claim_of
 from hflush.spark.settings import WriteSettings
 from hflush.spark.stream import Owner
+from hflush.spark.task import TaskWriter
 from hflush.spark.urls import absolute
 from hflush.spark.writer import BatchWriter, FilesWritten
 from pyspark.sql.types import LongType, StructField, StructType
@@ -514,6 +517,31 @@ def test_what_a_commit_has_written_down_counts(tmp_path: Path) -> None:
     assert committer.visible() == ("f",)
     begins(tmp_path, "")
     begins(tmp_path, "day", commitid="X")  # it is committed: nothing is added
+
+
+def test_directories_are_named_as_those_that_are_there(tmp_path: Path) -> None:
+    """Spark reads any case, but who takes the names of directories for different ones does not."""
+    lay(tmp_path, ["Day=1/f"])
+    for columns in ("day", "DAY"):
+        job = begins(tmp_path, columns)
+        assert job._job.partition_by == ("Day",)
+        attempt = partial(Committer(str(tmp_path)).attempt, job._job)
+        columns_of_files = job._settings.format.schema(TABLE, ("day",))
+        task = TaskWriter(columns, attempt, job._settings, columns_of_files, 0, 0)
+        task.write(pa.record_batch({name: pa.array([2]) for name in TABLE.names}))
+        (file,) = task.finish()
+        assert file.directory == "Day=2"
+        job.commit([FilesWritten((file,))])
+
+
+def test_a_partition_is_replaced_in_each_case_of_its_columns(tmp_path: Path) -> None:
+    """Readers would find the old rows beside the new ones. Values and other names have one case."""
+    old = ["day=1/hour=a/f", "Day=1/hour=a/g", "day=1/HOUR=a/h", "DAY=1/Hour=a/i"]
+    others = ["DAY=2/hour=a/f", "Day=1/hour=b/f", "day=1/hour=A/f"]
+    lay(tmp_path, old + others)
+    place = "day=1/hour=a/new"
+    writes(tmp_path, "day,hour", place, overwrite=True, partitionoverwritemode="dynamic")
+    assert Committer(str(tmp_path)).visible() == tuple(sorted([*others, place]))
 
 
 def test_of_two_first_writes_with_other_columns_one_is_refused(tmp_path: Path) -> None:

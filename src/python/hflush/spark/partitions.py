@@ -64,11 +64,24 @@ def escaped(name: str) -> str:
     return "".join(f"%{ord(c):02X}" if c in _ESCAPED else c for c in name)
 
 
-def split(batch: pa.RecordBatch, names: tuple[str, ...]) -> Iterator[tuple[str, pa.RecordBatch]]:
-    """Return the rows of each directory, in their order and without the partition columns."""
+def split(
+    batch: pa.RecordBatch, names: tuple[str, ...], spelt: tuple[str, ...] = ()
+) -> Iterator[tuple[str, pa.RecordBatch]]:
+    """Return the rows of each directory, in their order and without the partition columns.
+
+    Parameters
+    ----------
+    batch : pyarrow.RecordBatch
+        All columns.
+    names : tuple of str
+        The partition columns.
+    spelt : tuple of str, optional
+        The same as directories have them, if in another case.
+    """
     if batch.num_rows == 0:
         return
-    directories = _directories([batch.column(name) for name in names], names).dictionary_encode()
+    columns = [batch.column(name) for name in names]
+    directories = _directories(columns, spelt or names).dictionary_encode()
     rest = batch.drop_columns(list(names))
     if len(directories.dictionary) == 1:
         yield directories.dictionary[0].as_py(), rest

@@ -66,6 +66,8 @@ class WriteSettings:
         One of its compressions.
     partition_by : tuple of str
         Names of columns.
+    directories_by : tuple of str
+        The same as the directories of the destination have them, if in another case.
     max_rows, max_bytes : int or None
         Of a file; 0: no limit; None: the session may have one of rows. The bytes are met roughly.
     durability : str
@@ -103,6 +105,7 @@ class WriteSettings:
     secrets: str = ""
     asks_session: bool = False
     retention: float | None = None
+    directories_by: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, options: Mapping[str, str], overwrite: bool) -> WriteSettings:

@@ -116,9 +116,9 @@ class TaskWriter:
 
     def write(self, batch: pa.RecordBatch) -> None:
         """Add rows, as Spark gives them: partition columns included."""
-        names = self._settings.partition_by
+        names, spelt = self._settings.partition_by, self._settings.directories_by
         self._turn += 1
-        for directory, rows in split(batch, names) if names else [("", batch)]:
+        for directory, rows in split(batch, names, spelt) if names else [("", batch)]:
             if self._has_room(directory):
                 for earlier in self._waiting.take(directory):
                     self._write(directory, earlier)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import uuid
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -70,7 +70,9 @@ class BatchWriter(DataSourceArrowWriter):
             waiting.job.id if is_append and waiting is not None else "",
             settings.partition_by,
         )
-        committer.check_columns(self._job, seen)
+        columns = committer.check_columns(self._job, seen)
+        self._job = replace(self._job, partition_by=columns)
+        self._settings = replace(settings, directories_by=columns or ())
         self._start = committer.start(self._job)
         if self._start is Outcome.REFUSED:
             raise FileExistsError(f"{committer.url} has files, and ifExists=error")

@@ -16,7 +16,7 @@ from ... import paths
 from ...errors import note
 from ...filesystem import FileSystem
 from . import machine as m
-from .layout import columns_of, is_hidden, misfit
+from .layout import columns_of, is_hidden, misfit, same_partition
 from .log import CommitLog
 from .records import Found, Mode
 from .reports import NO_REPORT, Report
@@ -142,7 +142,7 @@ class Committer:
         for name in (CONTROL, f"{CONTROL}/{_STAGING}", SPARKS_LOG):
             self._has_directory(name)
 
-    def check_columns(self, job: Job, seen: m.Seen) -> None:
+    def check_columns(self, job: Job, seen: m.Seen) -> tuple[str, ...] | None:
         """Refuse a job that adds to files which have other partition columns.
 
         Where no commit has written these down a page of a listing shows them, and a file in the
@@ -156,6 +156,11 @@ class Committer:
         seen : Seen
             What the log shows.
 
+        Returns
+        -------
+        tuple of str or None
+            Its columns as these files have them, in their case.
+
         Raises
         ------
         ValueError
@@ -164,14 +169,15 @@ class Committer:
             The store refuses.
         """
         if job.partition_by is None or not job.mode.keeps:
-            return
+            return job.partition_by
         if job.identity is not None and seen.last is not None and seen.last.has(job.identity):
-            return  # it is committed, and adds nothing
+            return job.partition_by  # it is committed, and adds nothing
         there = seen.partition_by
         if there is None:
             there = columns_of(self._some_visible())
         if there is not None and not job.fits(there):
             raise self._misfit(job, there)
+        return job.partition_by if there is None else there
 
     def has_batches(self) -> bool:
         """Whether a streaming query has written here: its log is what readers go by."""
@@ -319,8 +325,14 @@ class Committer:
         return self.staging.sweep(older_than, kept)
 
     def visible(self, directories: tuple[str, ...] | None = None) -> tuple[str, ...]:
-        """Return the paths of the files that readers see, relative to the destination."""
-        wanted = ("",) if directories is None else directories
+        """Return the paths of the files that readers see, relative to the destination.
+
+        Parameters
+        ----------
+        directories : tuple of str, optional
+            Only those in these partitions, in whatever case the columns of each are named.
+        """
+        wanted = ("",) if directories is None else self._spellings(directories)
         at_once = self.filesystem._lists_trees
         below = self._visible_in_tree if at_once else self._visible_below
         return tuple(sorted({path for directory in wanted for path in below(directory)}))
@@ -536,6 +548,21 @@ class Committer:
 
     def _place(self, path: str) -> str:
         return paths.child(self.path, path) if path else self.path
+
+    def _spellings(self, directories: Iterable[str]) -> Iterator[str]:
+        """Return these partitions' directories that are there, in each case of their columns."""
+        wanted = {same_partition(directory) for directory in directories}
+        above = {one[:end] for one in wanted for end, sign in enumerate(one) if sign == "/"}
+        level = [""]
+        while level:
+            yield from (path for path in level if same_partition(path) in wanted)
+            level = [
+                below
+                for path in level
+                if path == "" or same_partition(path) in above
+                for below, status in self._entries(path, by_page=False)
+                if status.is_directory
+            ]
 
     def _visible_below(self, directory: str, *, by_page: bool = False) -> Iterator[str]:
         """Walk what Spark's readers walk."""

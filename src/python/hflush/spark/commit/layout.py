@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from collections.abc import Set as AbstractSet
 
-__all__ = ["are_same", "columns_of", "is_hidden", "is_named_after", "misfit"]
+__all__ = ["are_same", "columns_of", "is_hidden", "is_named_after", "misfit", "same_partition"]
 
 
 def is_hidden(name: str) -> bool:
@@ -57,6 +57,12 @@ def _partitions(file: str) -> list[str]:
 def are_same(columns: tuple[str, ...], others: tuple[str, ...]) -> bool:
     """Whether they are one to readers: names in any case, in one order."""
     return [name.lower() for name in columns] == [name.lower() for name in others]
+
+
+def same_partition(directory: str) -> str:
+    """Return what is equal for directories of one partition: names of columns are in any case."""
+    parts = [name.partition("=") for name in directory.split("/")]
+    return "/".join(f"{name.lower()}={value}" if sign else name for name, sign, value in parts)
 
 
 def misfit(url: str, there: tuple[str, ...], given: tuple[str, ...], other_way: str) -> ValueError:

@@ -146,7 +146,10 @@ def run(
     committer = Committer(url, conf)
     job, files = staged(committer, name, Mode(mode), tasks, RUN if how != "kill" else None)
     return struck(
-        how, chosen, lambda: committer.commit(job, files), lambda: committer.abort(job, files)
+        how,
+        chosen,
+        lambda: committer.commit(job, files),
+        lambda: committer.abort(job, files, after_commit=True),
     )
 
 

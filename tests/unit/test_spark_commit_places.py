@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import itertools
 import os
+import pickle
 import re
 from collections.abc import Callable
 from functools import partial
@@ -570,6 +571,52 @@ def test_a_large_table_is_not_listed_for_its_columns() -> None:
         server.log.clear()
         committer.check_columns(job, Seen(last, None))
         assert server.log == []
+
+
+# --- a job that Spark aborts: in another process than that of its commit ---
+
+
+def s3_job(server: ScriptedS3) -> tuple[Committer, BatchWriter, FilesWritten]:
+    settings = WriteSettings.of({"path": "s3://bucket/out", **server.conf}, False)
+    writer, committer = BatchWriter(settings, SCHEMA), Committer("s3://bucket/out", server.conf)
+    return committer, writer, FilesWritten(staged(committer, writer._job, "part-1"))
+
+
+def test_an_intent_that_lands_after_the_abort_can_be_carried_out(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A store of objects may do later what it has not answered to."""
+    late: list[tuple[int, Intent]] = []
+
+    def stall(_: CommitLog, number: int, intent: Intent) -> bool:
+        late.append((number, intent))
+        raise TimeoutError(errno.ETIMEDOUT, "outcome unknown")
+
+    with ScriptedS3() as server:
+        committer, writer, written = s3_job(server)
+        with monkeypatch.context() as patch:
+            patch.setattr(CommitLog, "declare", stall)
+            with pytest.raises(TimeoutError):
+                writer.commit([written])
+        pickle.loads(pickle.dumps(writer)).abort([written])
+        assert committer.log.declare(*late[0])
+        assert vacuum(committer.url, server.conf).rolled_forward == 0
+        assert committer.visible() == ("part-1",)
+
+
+@pytest.mark.parametrize("how", ["a task fails", "nothing is declared"])
+def test_a_job_that_cannot_be_declared_leaves_no_uploads(how: str) -> None:
+    """The commit itself drops them where it knows that, and the abort where there was none."""
+    with ScriptedS3() as server:
+        _, writer, written = s3_job(server)
+        assert len(server.uploads) == 1
+        if how == "a task fails":
+            writer.abort([written, None])
+        else:
+            server.put("out/_hflush/query", b"")
+            with pytest.raises(ValueError, match="a streaming query has begun"):
+                writer.commit([written])
+        assert server.uploads == {}
 
 
 # --- a batch job and a streaming query ---

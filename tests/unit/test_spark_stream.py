@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import pickle
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -17,10 +18,11 @@ pytest.importorskip("pyspark")
 from hflush.checkpoint import FileStreamSinkLog, SinkFileStatus
 from hflush.spark.commit.strays import claim_of
 from hflush.spark.settings import WriteSettings
-from hflush.spark.stream import ForeignQueryError, Owner, StreamWriter
+from hflush.spark.stream import BatchWritten, ForeignQueryError, Owner, StreamWriter
 from pyarrow.parquet import read_schema
 from pyspark import TaskContext
 from pyspark.sql.types import LongType, StructField, StructType
+from support.scripted_s3 import ScriptedS3
 
 SCHEMA = StructType([StructField("a", LongType())])
 TABLE = StructType([StructField(name, LongType()) for name in ("day", "hour", "n")])
@@ -173,6 +175,49 @@ def test_tasks_write_where_the_driver_says(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.undo()
     (file,) = (tmp_path / "driver" / "out").glob("part-*")
     assert [status.path for status in message.files] == [f"file://{file}"]
+
+
+def s3_batch(server: ScriptedS3) -> tuple[StreamWriter, BatchWritten]:
+    writer = StreamWriter(
+        WriteSettings.of_stream({"path": "s3://bucket/out", **server.conf}), SCHEMA
+    )
+    with in_task():
+        return writer, writer.write(iter([pa.RecordBatch.from_pydict({"a": [1]})]))
+
+
+def test_files_of_a_batch_that_may_come_to_the_log_later_stay(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A store of objects may do what it has not answered to: the log would list missing files."""
+
+    def stall(*_: object) -> bool:
+        raise TimeoutError(errno.ETIMEDOUT, "outcome unknown")
+
+    with ScriptedS3() as server:
+        writer, message = s3_batch(server)
+        with monkeypatch.context() as patch:
+            patch.setattr(FileStreamSinkLog, "add", stall)
+            with pytest.raises(TimeoutError):
+                writer.commit([message], 0)
+        writer.abort([message], 0)
+        FileStreamSinkLog("s3://bucket/out/_spark_metadata", server.conf).add(0, message.files)
+        (name,) = hflush.spark.files("s3://bucket/out", server.conf)
+        with hflush.open(name, "rb", conf=server.conf) as file:
+            assert len(file.read()) == message.files[0].size
+
+
+@pytest.mark.parametrize("how", ["a task fails", "the query is refused"])
+def test_files_of_a_batch_that_never_comes_to_the_log_go(how: str) -> None:
+    """Also on a store of objects: the commit removes them where it was not tried."""
+    with ScriptedS3() as server:
+        writer, message = s3_batch(server)
+        if how == "a task fails":
+            writer.abort([message, None], 0)
+        else:
+            server.put("out/_hflush/query", b'{"query": "another"}')
+            with pytest.raises(ForeignQueryError):
+                writer.commit([message], 0)
+        assert not any("part-" in key for key in server.objects)
 
 
 @pytest.mark.parametrize(

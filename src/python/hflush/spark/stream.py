@@ -21,16 +21,16 @@ from pyspark.sql.datasource import DataSourceStreamArrowWriter, WriterCommitMess
 
 from .. import paths
 from ..checkpoint import CheckpointFileManager, FileStreamSinkLog, SinkFileStatus
-from ..errors import ParentNotDirectoryError, attach
+from ..errors import ParentNotDirectoryError
 from ..filesystem import FileSystem
 from .commit import Report, TaskReport
 from .commit.layout import are_same, columns_of, misfit
 from .commit.log import create_once
-from .commit.staging import Attempt, for_all
+from .commit.staging import Attempt, acts_late, for_all
 from .commit.strays import EPOCHS, Claim, claim_of, named_after, trace_of_jobs
 from .logs import logged
 from .task import TaskWriter
-from .writer import log_task
+from .writer import attached, log_task
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -137,10 +137,8 @@ class StreamWriter(DataSourceStreamArrowWriter):
             staged = task.finish()
             statuses = tuple(attempt.status(file.path) for file in staged)
         except BaseException as failure:
-            try:
+            with attached(failure):  # the files that are left are in no log
                 task.abort()
-            except OSError as another:  # the files that are left are in no log
-                attach(failure, another)
             raise
         if not staged:
             return BatchWritten(query, batch, session)
@@ -181,9 +179,13 @@ class StreamWriter(DataSourceStreamArrowWriter):
             written[0].session | self._settings.conf,
             retention=self._settings.retention,
         )
-        latest = log.get_latest_batch_id()
-        self._owner().claim(queries.pop(), batchId, latest)
         files = [file for message in written for file in message.files]
+        try:
+            latest = log.get_latest_batch_id()
+            self._owner().claim(queries.pop(), batchId, latest)
+        except Exception:  # nothing has gone to the log, which the process that aborts cannot know
+            self._drop(files)
+            raise
         if (latest is not None and latest >= batchId) or not log.add(batchId, files):
             self._drop(files)
             _log.warning("%s: batch %d is in the log already: left out", url, batchId)
@@ -197,8 +199,14 @@ class StreamWriter(DataSourceStreamArrowWriter):
         messages: list[BatchWritten | None],
         batchId: int,  # noqa: ARG002 -- Spark's name
     ) -> None:
-        """Drop the files of a batch that are not in the log."""
+        """Drop the files of a batch that are not in the log.
+
+        Of a task that failed there is no message. Where none did, the commit was tried: on a store
+        that may add them to the log later they stay. Once the log has the batch, a vacuum knows.
+        """
         files = [file for message in messages if message is not None for file in message.files]
+        if None not in messages and acts_late(self._filesystem(), self._url()):
+            return
         if files:
             log = FileStreamSinkLog(f"{self._url()}/{LOG}", self._settings.conf)
             listed = {file.path for file in log.all_files()}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import uuid
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING
 from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 
+from ..errors import attach
 from .commit import Committer, Identity, Job, Mode, Outcome, Report, StagedFile, TaskReport
 from .logs import logged
 from .task import TaskWriter
@@ -24,7 +26,7 @@ if TYPE_CHECKING:
     from ..statistics import IOStatistics
     from .settings import WriteSettings
 
-__all__ = ["BatchWriter", "FilesWritten", "log_task"]
+__all__ = ["BatchWriter", "FilesWritten", "attached", "log_task"]
 
 _log = logging.getLogger(__name__)
 
@@ -120,7 +122,8 @@ class BatchWriter(DataSourceArrowWriter):
             return FilesWritten(files, report)
         except BaseException as failure:
             if task is not None:
-                self._abort(task, failure)
+                with attached(failure):
+                    task.abort()
             raise
 
     def commit(self, messages: list[FilesWritten | None]) -> None:  # type: ignore[override]
@@ -134,9 +137,15 @@ class BatchWriter(DataSourceArrowWriter):
             return
         reports = (message.report for message in messages if message is not None)
         report = Report.of(one for one in reports if one is not None)
-        committer = self._committer()
-        committer.check()  # a query may have begun since the job did
-        end = committer.commit(self._job, tuple(_files(messages)), report)
+        committer, files = self._committer(), tuple(_files(messages))
+        try:
+            committer.check()  # a query may have begun since the job did
+            end = committer.commit(self._job, files, report)
+        except Exception as failure:
+            if not committer.declares:  # which the process that aborts does not know
+                with attached(failure):
+                    committer.abort(self._job, files)
+            raise
         if end.outcome is Outcome.REFUSED:
             raise FileExistsError(
                 f"{self._settings.url} has got files since the job began, and ifExists=error"
@@ -158,10 +167,14 @@ class BatchWriter(DataSourceArrowWriter):
             _log.warning("%s has files, ifExists=ignore: nothing is written", url)
 
     def abort(self, messages: list[FilesWritten | None]) -> None:  # type: ignore[override]
-        """Drop what the tasks have staged, unless the commit is declared: then it will happen."""
+        """Drop what the tasks have staged, unless the commit is declared: then it will happen.
+
+        Of a task that failed there is no message. Where none did, the commit was tried.
+        """
         if not self._is_idle:
             with logged(self._settings.log_level):
-                self._committer().abort(self._job, _files(messages))
+                tried = None not in messages
+                self._committer().abort(self._job, _files(messages), after_commit=tried)
 
     def _committer(self) -> Committer:
         return Committer(self._settings.url, self._settings.conf)
@@ -176,14 +189,14 @@ class BatchWriter(DataSourceArrowWriter):
             context.taskAttemptId(),
         )
 
-    @staticmethod
-    def _abort(task: TaskWriter, failure: BaseException) -> None:
-        from ..errors import attach
 
-        try:
-            task.abort()
-        except OSError as another:  # the job's abort, or a sweep, will do it
-            attach(failure, another)
+@contextmanager
+def attached(failure: BaseException) -> Iterator[None]:
+    """Clean up after a failure; what fails of that is a note of it, and is left to a sweep."""
+    try:
+        yield
+    except OSError as another:
+        attach(failure, another)
 
 
 def log_task(url: str, report: TaskReport) -> None:

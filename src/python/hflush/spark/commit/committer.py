@@ -20,7 +20,7 @@ from .layout import columns_of, is_hidden, misfit, same_partition
 from .log import CommitLog
 from .records import Found, Mode
 from .reports import NO_REPORT, Report
-from .staging import Staging, for_all
+from .staging import Staging, acts_late, for_all
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -72,6 +72,8 @@ class Committer:
         The destination: absolute, in the store.
     control : str
         The URL of ``_hflush`` in it.
+    declares : bool
+        Whether it has begun to write an intent: where that has failed, it may be there later.
 
     Notes
     -----
@@ -89,6 +91,7 @@ class Committer:
         self.control = self.filesystem.make_qualified(control)
         self.log = CommitLog(f"{self.control}/commits", conf)
         self.staging = Staging.of(self.filesystem, self.path, paths.child(control, _STAGING))
+        self.declares = False
 
     @property
     def url(self) -> str:
@@ -249,13 +252,23 @@ class Committer:
         self._sweep_what_is_old()
         return end
 
-    def abort(self, job: Job, files: Iterable[StagedFile]) -> bool:
+    def abort(self, job: Job, files: Iterable[StagedFile], *, after_commit: bool = False) -> bool:
         """Drop what a job has staged, unless its intent is written: then it will happen.
+
+        Parameters
+        ----------
+        job : Job
+            Which does nothing any more.
+        files : iterable of StagedFile
+            Those that are known.
+        after_commit : bool
+            Another process may have tried to write its intent. On a store that may do that later
+            everything stays, for the commit or a sweep.
 
         Returns
         -------
         bool
-            False: its intent is written.
+            False: its intent is written, or may be.
         """
         if self.log.has_open(job):
             _log.warning(
@@ -265,6 +278,9 @@ class Committer:
                 self.url,
                 self.url,
             )
+            return False
+        if after_commit and acts_late(self.filesystem, self.path):
+            _log.info("%s: job %s came to its commit: what is staged stays", self.url, job.id)
             return False
         self.staging.discard(job, tuple(files))
         return True
@@ -414,8 +430,10 @@ class Committer:
             self.staging.check_access(path.rpartition("/")[0] for path in action.intent.removes)
             if action.number == 0:
                 self._begin()
-            is_mine = self.log.declare(action.number, self._with_what_is_found(action.intent))
-            return m.Declared() if is_mine else m.Taken()
+            intent = self._with_what_is_found(action.intent)
+            self.declares = True
+            self.declares = self.log.declare(action.number, intent)
+            return m.Declared() if self.declares else m.Taken()
         if isinstance(action, m.Withdraw):
             self.log.withdraw(action.number)
             return m.Withdrawn()

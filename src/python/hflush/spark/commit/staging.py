@@ -30,7 +30,15 @@ if TYPE_CHECKING:
     from ...output import FSDataOutputStream
     from .records import Job, StagedFile
 
-__all__ = ["FINAL", "Attempt", "PendingStaging", "RenamedStaging", "Staging", "for_all"]
+__all__ = [
+    "FINAL",
+    "Attempt",
+    "PendingStaging",
+    "RenamedStaging",
+    "Staging",
+    "acts_late",
+    "for_all",
+]
 
 _TRIES = 10
 _PAUSE_S = 0.05
@@ -40,6 +48,14 @@ FINAL = (PermissionError, FileExistsError, NotADirectoryError, IsADirectoryError
 
 T = TypeVar("T")
 R = TypeVar("R")
+
+
+def acts_late(filesystem: FileSystem, path: str) -> bool:
+    """Whether it is a store of objects, which may do later what has failed: none orders requests.
+
+    Files are staged in uploads there.
+    """
+    return filesystem.has_path_capability(path, capabilities.DELAYED_COMPLETION)
 
 
 class Staging(ABC):
@@ -61,7 +77,7 @@ class Staging(ABC):
     @staticmethod
     def of(filesystem: FileSystem, destination: str, directory: str) -> Staging:
         """Return the kind that suits a store."""
-        if filesystem.has_path_capability(destination, capabilities.DELAYED_COMPLETION):
+        if acts_late(filesystem, destination):
             return PendingStaging(filesystem, destination, directory)
         return RenamedStaging(filesystem, destination, directory)
 

@@ -21,7 +21,16 @@ from hflush import paths
 from hflush.checkpoint import CheckpointFileManager, FileStreamSinkLog
 from hflush.cli import main
 from hflush.local.filesystem import LocalFileSystem
-from hflush.spark.commit import Committer, Identity, Job, Mode, Outcome, StagedFile, vacuum
+from hflush.spark.commit import (
+    Committer,
+    Identity,
+    Job,
+    LostFilesError,
+    Mode,
+    Outcome,
+    StagedFile,
+    vacuum,
+)
 from hflush.spark.commit.log import CommitLog
 from hflush.spark.commit.machine import Seen
 from hflush.spark.commit.records import Intent, Record
@@ -33,6 +42,7 @@ from hflush.spark.task import TaskWriter
 from hflush.spark.urls import absolute
 from hflush.spark.writer import BatchWriter, FilesWritten
 from pyspark.sql.types import LongType, StructField, StructType
+from support.s3_front import answer
 from support.scripted_s3 import ScriptedS3
 
 SCHEMA = StructType([StructField("a", LongType())])
@@ -571,6 +581,31 @@ def test_a_large_table_is_not_listed_for_its_columns() -> None:
         server.log.clear()
         committer.check_columns(job, Seen(last, None))
         assert server.log == []
+
+
+@pytest.mark.parametrize("is_hidden", [False, True])
+def test_old_uploads_are_looked_for_before_anything_is_declared(
+    monkeypatch: pytest.MonkeyPatch, is_hidden: bool
+) -> None:
+    """A rule of the bucket may have ended them, of which completing one tells when it is too late.
+
+    It may not be allowed to look for one; a job of today does not.
+    """
+    with ScriptedS3() as server:
+        committer, job = Committer("s3://bucket/out", server.conf), Job("slow")
+        files = staged(committer, job, "part-1", "part-2")
+        server.uploads.popitem()
+        server.log.clear()
+        assert committer.staging.missing(job, files) == ()
+        assert server.log == []
+        monkeypatch.setattr("hflush.spark.commit.staging._SURE_S", -1.0)
+        if is_hidden:
+            server.fail("ListParts", answer(403, "AccessDenied"), times=None)
+            assert committer.staging.missing(job, files) == ()
+            return
+        with pytest.raises(LostFilesError, match="1 of the staged files are gone; nothing was"):
+            committer.commit(job, files)
+        assert committer.log.look() == Seen(None, None)
 
 
 # --- a job that Spark aborts: in another process than that of its commit ---

@@ -346,6 +346,17 @@ class NameSpace(ABC):
         """Return what stands for the file of such a stream, which is closed."""
         raise unsupported("delayed completion", self.store_name, stream._error_path)
 
+    def _delayed_age(self, handle: str) -> float:
+        """Return how many seconds ago the stream was closed."""
+        raise unsupported("delayed completion", self.store_name)
+
+    def _has_delayed(self, handle: str) -> bool:
+        """Whether the store still has the file, which was not published; True if it does not tell.
+
+        Some end after a while what is not completed.
+        """
+        raise unsupported("delayed completion", self.store_name)
+
     def _publish_delayed(self, handle: str, path: str) -> None:
         """Publish the file, or see that it was; FileNotFoundError if it is lost.
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import errno
+import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import cached_property
@@ -284,6 +285,15 @@ class S3FileSystem(S3Copies):
         if pending is None:
             raise InternalError(f"a stream that hands nothing over: {stream!r}")
         return pending.to_bytes().decode("ascii")
+
+    def _delayed_age(self, handle: str) -> float:
+        return time.time() - PendingCommit.from_bytes(handle.encode("ascii")).created
+
+    def _has_delayed(self, handle: str) -> bool:
+        commit = PendingCommit.from_bytes(handle.encode("ascii"))
+        with suppress(PermissionError):  # to list parts is another permission
+            return self._bucket.upload_exists(commit.key, commit.upload_id, self._path_of(commit))
+        return True
 
     def _publish_delayed(self, handle: str, path: str) -> None:
         commit = PendingCommit.from_bytes(handle.encode("ascii"))

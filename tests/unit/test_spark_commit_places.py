@@ -7,6 +7,7 @@ import itertools
 import os
 import pickle
 import re
+import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -35,7 +36,7 @@ from hflush.spark.commit.log import CommitLog
 from hflush.spark.commit.machine import Seen
 from hflush.spark.commit.records import Intent, Record
 from hflush.spark.commit.staging import RenamedStaging
-from hflush.spark.commit.strays import claim_of
+from hflush.spark.commit.strays import claim_of, trace_of_jobs
 from hflush.spark.settings import WriteSettings
 from hflush.spark.stream import Owner
 from hflush.spark.task import TaskWriter
@@ -62,8 +63,8 @@ def staged(
     return tuple(files)
 
 
-def committed(url: Path, *places: str) -> None:
-    committer, job = Committer(str(url)), Job("a")
+def committed(url: Path | str, *places: str, conf: Any = None) -> None:
+    committer, job = Committer(str(url), conf), Job("a")
     committer.commit(job, staged(committer, job, *places))
 
 
@@ -655,6 +656,28 @@ def test_a_job_that_cannot_be_declared_leaves_no_uploads(how: str) -> None:
 
 
 # --- a batch job and a streaming query ---
+
+
+@pytest.mark.parametrize("is_on_s3", [False, True])
+def test_a_vacuum_removes_the_trace_of_a_job_that_has_declared_nothing(
+    tmp_path: Path, is_on_s3: bool
+) -> None:
+    """Killed behind its first step, it would keep queries away; one at work does. S3 has no age."""
+    with ScriptedS3() as server:
+        url = "s3://bucket/out" if is_on_s3 else f"file://{tmp_path}"
+        committer = Committer(url, server.conf)
+        manager = committer.log._manager
+        committer.log.make()
+        vacuum(url, server.conf)
+        assert trace_of_jobs(manager, url) == "_hflush/commits"
+        if not is_on_s3:
+            os.utime(tmp_path / "_hflush" / "commits", (0, time.time() - 8 * 24 * 3600))
+        vacuum(url, server.conf, **({"older_than": 0.0} if is_on_s3 else {}))
+        assert trace_of_jobs(manager, url) == ""
+        committed(url, "part-1", conf=server.conf)
+        vacuum(url, server.conf, older_than=0)
+        assert trace_of_jobs(manager, url) == "_SUCCESS"
+        assert committer.log.look().last is not None
 
 
 def begin_query(url: Path, *, has_log: bool) -> None:

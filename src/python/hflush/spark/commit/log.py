@@ -131,8 +131,13 @@ class CommitLog:
         return unfinished is not None and unfinished.job.id == job.id
 
     def sweep(self, older_than: float) -> None:
-        """Remove what is over: older pairs, void intents, and temporary files of that age."""
+        """Remove what is over: older pairs, void intents, and temporary files of that age.
+
+        Also the directory, if it has that age and nothing is in it: its job has declared nothing,
+        and queries take it for one that has written.
+        """
         last = self._list().last
+        is_over = last < 0 and self._unchanged_s() >= older_than
         if last >= 0:
             self.clean(last)
         for status in self._statuses():
@@ -140,6 +145,17 @@ class CommitLog:
             age = time.time() - status.modification_time_ns / 1e9
             if paths.basename(path).endswith(".tmp") and age >= older_than:
                 self._manager.delete(path)
+        if is_over:
+            self.unmake()
+
+    def _unchanged_s(self) -> float:
+        """Return for how many seconds nothing has come or gone; 0 where the store does not know."""
+        try:
+            status = self._manager.filesystem.get_file_status(self.path)
+        except FileNotFoundError:
+            return 0.0
+        modified = status.modification_time_ns  # 0 on S3
+        return time.time() - modified / 1e9 if modified else 0.0
 
     def _list(self) -> _Listed:
         statuses = self._statuses()

@@ -90,8 +90,8 @@ _EMRFS = {
     "fs.s3.endpoint": "fs.s3a.endpoint",
     "fs.s3.serverSideEncryption.kms.keyId": "fs.s3a.encryption.key",
 }
-# Secrets that this process may have of its own, or that servers miss by themselves.
-_OTHERS_DO = frozenset((*PARTS_OF_CREDENTIAL, SENT_CREDENTIALS, "fs.s3a.proxy.password"))
+# Secrets that may be lost on the way: the process may have others, or a server refuses without.
+_MAY_BE_LOST = frozenset((*PARTS_OF_CREDENTIAL, SENT_CREDENTIALS, "fs.s3a.proxy.password"))
 # Headers that each request has anyway.
 _OURS = frozenset(
     (
@@ -194,7 +194,7 @@ class BucketConfiguration(Reader):
         own = f"{HADOOP_PREFIX}bucket.{self._bucket}."
         for key in lost_keys(self._conf):
             name = HADOOP_PREFIX + key.removeprefix(own) if key.startswith(own) else key
-            if name in KNOWN_KEYS and name not in _OTHERS_DO and not self.given(name):
+            if name in KNOWN_KEYS and name not in _MAY_BE_LOST and not self.given(name):
                 raise LeftOutError(key)
 
     def providers(self, listed: str = "fs.s3a.aws.credentials.provider") -> list[str]:

@@ -159,6 +159,9 @@ def test_parquet_lets_no_filter_pass_over_nan():
     group = pq.read_metadata(BytesIO(out.getvalue())).row_group(0)
     found = [group.column(index) for index in range(group.num_columns)]
     assert [one.path_in_schema for one in found if one.is_stats_set] == ["n"]
+    inner = pa.struct([("b", pa.float64())])
+    one_path = pa.schema([("a.b", pa.int64()), ("a", inner), ("n", pa.int64())])
+    assert parquet._with_statistics(one_path) == ["n"]
 
 
 def test_columns_without_a_type_have_no_values():

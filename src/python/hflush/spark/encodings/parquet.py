@@ -117,8 +117,9 @@ def _with_statistics(schema: pa.Schema) -> list[str] | bool:
     over rows that they look for.
     """
     leaves = _leaves(schema)
-    paths = [leaf.path for leaf in leaves if leaf.physical_type not in ("FLOAT", "DOUBLE")]
-    return paths or not leaves
+    floats = {leaf.path for leaf in leaves if leaf.physical_type in ("FLOAT", "DOUBLE")}
+    # A column "a.b" and the field b of a column "a" have one path.
+    return [leaf.path for leaf in leaves if leaf.path not in floats] or not leaves
 
 
 def _leaves(schema: pa.Schema) -> list[pq.ColumnSchema]:

@@ -251,6 +251,7 @@ class DataNode::Receiver : public std::enable_shared_from_this<DataNode::Receive
     upstream_->close();
     if (mirror_) mirror_->close();
     world_.cancel(std::exchange(mirror_timer_, 0));
+    world_.cancel(std::exchange(upstream_timer_, 0));
     pending_.clear();
   }
   // Before its DataNode restarts for an upgrade: a pipeline that is not set up yet is given up
@@ -290,6 +291,7 @@ class DataNode::Receiver : public std::enable_shared_from_this<DataNode::Receive
     }
     if (phase_ == Phase::kRead && !take_status()) return;
     if (phase_ == Phase::kOperation && !begin()) return;
+    if (phase_ == Phase::kStreaming) watch_upstream();
     while (phase_ == Phase::kStreaming && take_packet()) {
     }
     if (phase_ == Phase::kBroken) upstream_->taken(upstream_->inbox().size());
@@ -501,6 +503,16 @@ class DataNode::Receiver : public std::enable_shared_from_this<DataNode::Receive
 
   // --- packets
 
+  // A pipeline without packets and heartbeats is given up (BlockReceiver.receivePacket).
+  void watch_upstream() {
+    world_.cancel(upstream_timer_);
+    upstream_timer_ = world_.after(kLongestSilence, [self = shared_from_this()] {
+      self->upstream_timer_ = 0;
+      self->world_.note(self->name(), " gets nothing from ", self->upstream_->peer_host());
+      self->stop();
+    });
+  }
+
   bool take_packet() {
     const std::string& bytes = upstream_->inbox();
     const auto decoded = hdfs::decode_packet_header(as_bytes(bytes));
@@ -559,8 +571,7 @@ class DataNode::Receiver : public std::enable_shared_from_this<DataNode::Receive
     });
   }
   Duration patience() const {
-    return std::chrono::seconds(60) +
-           std::chrono::seconds(5) * static_cast<int>(operation_.targets.size());
+    return kLongestSilence + std::chrono::seconds(5) * static_cast<int>(operation_.targets.size());
   }
 
   void check(const PacketHeader& header, std::string_view sums, std::string_view data) {
@@ -717,6 +728,8 @@ class DataNode::Receiver : public std::enable_shared_from_this<DataNode::Receive
     });
   }
 
+  static constexpr Duration kLongestSilence =
+      std::chrono::seconds(60);  // dfs.client.socket-timeout
   static constexpr int kMaxComplaints = 20;
   static constexpr std::uint64_t kMostChunksOfRead = 16;
   // What the settings of a run allow (dfs.client.write.max-packets-in-flight), and what ends a
@@ -730,6 +743,7 @@ class DataNode::Receiver : public std::enable_shared_from_this<DataNode::Receive
   Operation operation_;
   std::shared_ptr<End> mirror_;
   World::EventId mirror_timer_ = 0;
+  World::EventId upstream_timer_ = 0;
   std::deque<Pending> pending_;
   std::uint64_t received_ = 0;
   std::int64_t next_sequence_number_ = -1;  // -1: before the first packet

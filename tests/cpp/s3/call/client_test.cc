@@ -9,6 +9,7 @@
 #include <atomic>
 #include <cerrno>
 #include <chrono>
+#include <functional>
 #include <memory>
 #include <new>
 #include <numeric>
@@ -590,6 +591,57 @@ TEST_CASE("uploads take turns") {
     if (request.method == "PUT") order.push_back(request.path);
   }
   CHECK(order == std::vector<std::string>{"/b/1a", "/b/2c", "/b/1b", "/b/2a", "/b/1c", "/b/2b"});
+}
+
+TEST_CASE("an upload that is let through by another's end does not wait for that one's thread") {
+  Gate first;
+  Gate queued;
+  Gate held;
+  ScriptedS3 server([&](const Request& request) {
+    if (request.path == "/b/first") first.pass();
+    if (request.path == "/b/queued") queued.pass();
+    if (request.path == "/b/held") held.pass();
+    return Answer{};
+  });
+  Settings settings = quick_settings(server.port());
+  settings.max_uploads = 1;
+  const auto client = make_client(settings);
+  const auto upload = [](std::string key) {
+    Call call = put(std::move(key), "x");
+    call.is_upload = true;
+    return call;
+  };
+  // What a signal's handler does while a call waits may take its time.
+  class Busy final : public env::Interrupt {
+   public:
+    explicit Busy(std::function<void()> act) : act_(std::move(act)) {}
+
+   private:
+    Status check() override {
+      act_();
+      return {};
+    }
+    const std::function<void()> act_;
+  };
+  const Outcome outcome = outcomes();
+  Busy busy([&] {
+    if (server.request_count() < 3) return;
+    queued.open();
+    CHECK(outcome->wait_until([](const Outcomes& all) { return !all.results.empty(); }));
+    held.open();
+  });
+  std::thread other([&] {
+    static_cast<void>(first.wait_for_waiting(1));
+    client->call(upload("queued"), into(outcome));
+    first.open();
+  });
+  const std::vector<CallResult> results =
+      client->call_and_wait({upload("first"), head("b", "held")}, busy);
+  other.join();
+  for (const CallResult& result : results) {
+    CHECK_MESSAGE(!result.failure, result.status.to_string());
+  }
+  check_all_succeeded(outcome);
 }
 
 TEST_CASE("no more uploads than allowed are under way at once, and fewer when throttled") {

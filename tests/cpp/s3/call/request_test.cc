@@ -89,6 +89,24 @@ TEST_CASE("requests: the address, the headers and the signature") {
         header(make_request(settings(), same, with, kCredentials), "Authorization"));
 }
 
+TEST_CASE("requests: which the thread that makes the call may wait for") {
+  REQUIRE(crypto::load_digests().ok());
+  Call call = get();
+  Attempt with = attempt();
+  const auto is_awaited = [&] {
+    return make_request(settings(), call, with, kCredentials).is_awaited;
+  };
+  CHECK_FALSE(is_awaited());  // begun by another call's end
+  with.by_caller = true;
+  CHECK(is_awaited());
+  with.is_download = true;
+  CHECK_FALSE(is_awaited());
+  call.is_awaited = true;
+  CHECK(is_awaited());
+  with.by_caller = false;
+  CHECK_FALSE(is_awaited());
+}
+
 TEST_CASE("requests: the limits of a call, of an upload and of a download") {
   REQUIRE(crypto::load_digests().ok());
   constexpr auto kUnlimited = std::numeric_limits<std::uint64_t>::max();

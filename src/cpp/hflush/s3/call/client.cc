@@ -140,14 +140,17 @@ class Client::Calls final : public std::enable_shared_from_this<Calls> {
   void perform_if(const CallTable::Action& action) HFLUSH_EXCLUDES(mutex_) {
     if (const auto* what = std::get_if<What>(&action)) perform(*what);
   }
-  void perform(const CallTable::Send& send) noexcept HFLUSH_EXCLUDES(mutex_);
+  void perform(const CallTable::Send& send) noexcept HFLUSH_EXCLUDES(mutex_) { begin(send, false); }
   void perform(const CallTable::Resume& resume) { http_->resume(resume.exchange); }
   void perform(const CallTable::WantCredentials& want) HFLUSH_EXCLUDES(mutex_);
   void perform(const CallTable::StopWanting& stop) { credentials_->stop_waiting(stop.want); }
   void perform(const CallTable::Answer& answer);
   void perform(const CallTable::End& end);
 
-  env::HttpClient::ExchangeId begin_exchange(const RunningPtr& call) HFLUSH_EXCLUDES(mutex_);
+  // `by_caller`: by the thread that makes the call, within that.
+  void begin(const CallTable::Send& send, bool by_caller) noexcept HFLUSH_EXCLUDES(mutex_);
+  env::HttpClient::ExchangeId begin_exchange(const RunningPtr& call, bool by_caller)
+      HFLUSH_EXCLUDES(mutex_);
   void sent(CallId id, std::uint64_t attempt, env::HttpClient::ExchangeId exchange)
       HFLUSH_EXCLUDES(mutex_);
   void attempt_over(Running& call) HFLUSH_EXCLUDES(mutex_);
@@ -210,7 +213,14 @@ Client::CallId Client::Calls::start(Call call, Done done, std::shared_ptr<Downlo
     const MutexLock lock(mutex_);
     id = running->id = table_.start(running, actions);
   }
-  perform(actions);
+  for (const CallTable::Action& action : actions) {
+    const auto* const send = std::get_if<CallTable::Send>(&action);
+    if (send != nullptr && send->call == running) {
+      begin(*send, true);
+    } else {
+      perform_one(action);
+    }
+  }
   return id;
 }
 
@@ -275,11 +285,11 @@ void Client::Calls::perform(const Actions& actions) {
 // The thread that begins an attempt may be that of another call, which is not to fail for it: an
 // attempt for which there is no memory fails by itself. Without memory for that either the process
 // ends.
-void Client::Calls::perform(const CallTable::Send& send) noexcept {
+void Client::Calls::begin(const CallTable::Send& send, bool by_caller) noexcept {
   const RunningPtr call = running_of(send.call);
   env::HttpClient::ExchangeId exchange = 0;
   try {
-    exchange = begin_exchange(call);
+    exchange = begin_exchange(call, by_caller);
   } catch (const std::bad_alloc&) {
     loop_.post([self = shared_from_this(), call, attempt = send.attempt] {
       self->sent(call->id, attempt, 0);
@@ -300,7 +310,7 @@ void Client::Calls::sent(CallId id, std::uint64_t attempt, env::HttpClient::Exch
 }
 
 // Nothing has happened where it throws.
-env::HttpClient::ExchangeId Client::Calls::begin_exchange(const RunningPtr& call) {
+env::HttpClient::ExchangeId Client::Calls::begin_exchange(const RunningPtr& call, bool by_caller) {
   const CredentialStore::Current current = credentials_->current();
   Attempt attempt;
   {
@@ -310,6 +320,7 @@ env::HttpClient::ExchangeId Client::Calls::begin_exchange(const RunningPtr& call
   attempt.time = std::chrono::system_clock::now() + attempt.target.clock_ahead;
   attempt.begins = loop_.clock().now();
   attempt.is_download = call->download != nullptr;
+  attempt.by_caller = by_caller;
   attempt.asks_first = !takes_bodies_.load(std::memory_order_relaxed);
   if (!current.credentials.anonymous()) {
     attempt.key =

@@ -102,7 +102,7 @@ env::HttpRequest make_request(const Settings& settings, const Call& call, const 
   request.body = call.body;
   request.fresh_connection = call.fresh_connection;
   request.expect_continue = settings.expect_continue && attempt.asks_first && has_large_body(call);
-  request.is_awaited = !attempt.is_download || call.is_awaited;
+  request.is_awaited = attempt.by_caller && (!attempt.is_download || call.is_awaited);
   limit(settings, call, attempt, request);
   return request;
 }

@@ -20,7 +20,9 @@ struct Attempt {
   SystemTime time;        // the store's, as far as it is known: for the signature
   env::TimePoint begins;  // ours
   bool is_download = false;
-  bool asks_first = true;         // a large body is sent when the store consents
+  bool by_caller = false;  // begun by the thread that makes the call, which may wait for it: not
+                           // one that was let through by another call's end, nor a repetition
+  bool asks_first = true;  // a large body is sent when the store consents
   std::optional<SigningKey> key;  // else it is made
 };
 

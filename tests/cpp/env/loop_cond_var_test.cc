@@ -106,6 +106,28 @@ TEST_CASE("guests that come one after the other do the loop's work themselves") 
   CHECK(on_loop_thread);
 }
 
+TEST_CASE("what is asked for in a guest's turn is no errand of the guest") {
+  EpollLoop loop(steady_clock());
+  const TimePoint deadline = CondVar::Clock::now() + kPatience;
+  for (bool was_by_guest = false; !was_by_guest;) {
+    REQUIRE(CondVar::Clock::now() < deadline);
+    come_often(loop);
+    Answer answer;
+    std::atomic<bool> takes_errands{true};
+    const EventLoop::Guest guest(&loop);
+    CHECK(loop.takes_errands());
+    std::thread other([&] {
+      loop.post([&] {
+        takes_errands = loop.takes_errands();
+        answer.give();
+      });
+    });
+    was_by_guest = answer.wait(&loop) == std::this_thread::get_id();
+    other.join();
+    CHECK_FALSE(takes_errands);
+  }
+}
+
 TEST_CASE("whoever is no guest is served while the thread rests") {
   EpollLoop loop(steady_clock());
   for (const bool has_task : {true, false}) {

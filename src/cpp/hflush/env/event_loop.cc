@@ -21,7 +21,7 @@ bool EventLoop::by_guest() const noexcept {
 
 bool EventLoop::takes_errands() const noexcept {
   return waits_for_errands() && guest_here != nullptr && guest_here->loop_ == this &&
-         !guest_here->has_asked_;
+         !guest_here->has_asked_ && !on_loop_thread();
 }
 
 void EventLoop::add_errand(std::shared_ptr<Errand> errand) const {

@@ -120,7 +120,8 @@ class EventLoop {
   // Call before closing the descriptor: a forked child that shares it would keep it watched.
   virtual void unwatch(int descriptor) = 0;
 
-  // Whether this thread is a guest that can have errands, and has asked the loop for nothing yet.
+  // Whether this thread is a guest that can have errands, has asked the loop for nothing yet, and
+  // does not run it now: what is asked for in its turn may be anybody's.
   bool takes_errands() const noexcept;
   // Requires: takes_errands(). Throws std::bad_alloc before anything has happened.
   void add_errand(std::shared_ptr<Errand> errand) const;

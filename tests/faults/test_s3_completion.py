@@ -250,9 +250,10 @@ def test_a_complete_that_is_never_answered(s3: ScriptedS3, carried_out: bool) ->
     assert s3.count(COMPLETE) == (1 if carried_out else 2)
 
 
+# Silence is short, of Complete too.
+SHORT = {"fs.s3a.connection.timeout": "300ms", "hflush.s3.complete.timeout": "300ms"}
 # Which key bounds the silence of Complete.
 SILENCES = [
-    {"fs.s3a.connection.timeout": "1s"},
     {"fs.s3a.connection.timeout": "1m", "hflush.s3.complete.timeout": "1s"},
     {"fs.s3a.connection.timeout": "1m", "fs.s3a.connection.request.timeout": "1s"},
 ]
@@ -282,7 +283,7 @@ def test_a_complete_that_is_carried_out_in_silence(s3: ScriptedS3) -> None:
         never_answer(exchange)
 
     s3.fail(COMPLETE, named(silence, "silence"), times=None)
-    with file_system(s3, {"fs.s3a.connection.timeout": "300ms"}) as fs:
+    with file_system(s3, SHORT) as fs:
         assert write(fs).outcome == "published"
     assert s3.count(COMPLETE) == 1
     published(s3)
@@ -305,7 +306,7 @@ def test_a_copy_that_the_store_finishes_while_it_is_given_up(s3: ScriptedS3) -> 
         assert finished.wait(DEADLINE_S)
         exchange.send(exchange.execute())
 
-    with file_system(s3, {"fs.s3a.connection.timeout": "300ms"}) as fs:
+    with file_system(s3, SHORT) as fs:
         assert isinstance(fs, S3FileSystem)
         bucket = fs._bucket
 
@@ -327,6 +328,7 @@ def test_a_store_that_falls_silent(s3: ScriptedS3) -> None:
         s3.fail(operation, never_answer, times=None)
     conf = {
         "fs.s3a.connection.timeout": "1s",
+        "hflush.s3.complete.timeout": "1s",
         "fs.s3a.retry.limit": "1000",  # the deadline ends it
         "hflush.s3.retry.deadline": "3s",
     }
@@ -356,7 +358,7 @@ def test_the_deadline_of_retries_ends_a_publication(s3: ScriptedS3) -> None:
 @pytest.mark.rule("OBJ-10", "FAIL-8", "FAIL-7")
 def test_a_pending_commit_that_nobody_answers(s3: ScriptedS3) -> None:
     """Likewise: asked for twice, looked at, told; the upload goes on."""
-    with file_system(s3, {"fs.s3a.connection.timeout": "300ms"}) as fs:
+    with file_system(s3, SHORT) as fs:
         assert isinstance(fs, S3FileSystem)
         with fs.create_pending(PATH) as stream:
             write_pieces(stream, DATA)

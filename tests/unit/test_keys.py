@@ -38,7 +38,6 @@ FOLLOWS = {
     ("dfs.blocksize", "read.prefetch_bytes"),
     ("dfs.client.socket-timeout", "read.socket_timeout"),
     ("dfs.client.use.datanode.hostname", "read.use_datanode_hostname"),
-    ("fs.s3a.connection.timeout", "client.complete_timeout"),
 }
 
 

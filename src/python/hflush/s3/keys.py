@@ -166,8 +166,8 @@ KEYS = (
     Key(_ENDPOINT, "fs.s3a.connection.timeout", _NETWORK_TIME,
         "without a byte in either direction, a request has failed", native="client.stall_timeout"),
     Key(_ENDPOINT, "hflush.s3.complete.timeout", _TIME,
-        "the same of CompleteMultipartUpload; unless set: that of other requests. A server that "
-        "takes longer to assemble an object, and sends no blanks meanwhile, needs more"),
+        "the same of CompleteMultipartUpload: a server may assemble an object for long, and send "
+        "no blanks meanwhile", native="client.complete_timeout"),
     Key(_ENDPOINT, "hflush.s3.copy.timeout", _TIME,
         "the same of copies within the store, which many make in silence", default="10m"),
     Key(_ENDPOINT, "fs.s3a.connection.request.timeout", _REQUEST_LIMIT,

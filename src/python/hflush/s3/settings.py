@@ -555,7 +555,6 @@ def _native(
     client.insists_on_checksums = client.checksums and bool(
         keys.given("fs.s3a.create.checksum.algorithm")
     )
-    client.complete_timeout = keys["hflush.s3.complete.timeout"] or client.stall_timeout
     if not keys.given("hflush.s3.multipart.uniform"):
         native.writing.uniform_parts = endpoint.host.endswith(_WANTS_EQUAL_PARTS)
     if not keys.given("hflush.s3.multipart.parts") and endpoint.host.endswith(_WANTS_FEW_PARTS):

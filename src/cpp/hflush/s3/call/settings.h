@@ -41,7 +41,7 @@ struct Settings {
                                  // than connections
   env::Duration connect_timeout = std::chrono::seconds(10);
   env::Duration stall_timeout = std::chrono::seconds(60);
-  env::Duration complete_timeout = std::chrono::seconds(60);  // the same of Complete
+  env::Duration complete_timeout = std::chrono::minutes(10);  // the same of Complete
   // Total time of one attempt, even if data keeps arriving: for uploads of parts and objects, and
   // for everything else except downloads.
   env::Duration upload_timeout = env::kNoTimeout;

@@ -22,6 +22,7 @@ from support.s3_front import (
     close_before,
     cut_answer,
     cut_unmeasured_answer,
+    error_document,
     execute_and_answer,
     hold,
     lose_answer,
@@ -248,6 +249,39 @@ def test_a_complete_that_is_never_answered(s3: ScriptedS3, carried_out: bool) ->
         write(fs)
         published(s3)
     assert s3.count(COMPLETE) == (1 if carried_out else 2)
+
+
+# As Ceph answers while it holds the upload for an earlier one.
+IN_PROGRESS = answer(
+    500,
+    body=error_document("InternalError", "This multipart completion is already in progress"),
+)
+
+
+@pytest.mark.rule("OBJ-10", "FAIL-8")
+def test_a_complete_that_the_store_is_still_executing(
+    s3: ScriptedS3, s3_fs: hflush.FileSystem
+) -> None:
+    """It is asked for until it has ended, and not aborted: that would remove its parts."""
+    s3.fail(COMPLETE, reset_after)
+    s3.fail(COMPLETE, IN_PROGRESS, times=6)
+    write(s3_fs)
+    published(s3)
+    assert s3.count(COMPLETE) == 8
+    assert s3.count(ABORT) == 0
+
+
+@pytest.mark.rule("OBJ-10", "FAIL-8", "FAIL-7")
+def test_a_complete_that_the_store_executes_for_too_long(s3: ScriptedS3) -> None:
+    """The outcome is unknown, and the upload is left to the store, which is said."""
+    s3.fail(COMPLETE, IN_PROGRESS, times=None)
+    with file_system(s3, {"hflush.s3.retry.deadline": "1s"}) as fs:
+        stream = fs.create(PATH)
+        write_pieces(stream, DATA)
+        with pytest.raises(OSError, match="still completing upload"):
+            stream.close()
+        assert stream.outcome == "unknown"
+    assert s3.count(ABORT) == 0
 
 
 # Silence is short, of Complete too.

@@ -30,6 +30,7 @@ constexpr FailureKind kKinds[] = {
     FailureKind::kTransient,    FailureKind::kCredentials, FailureKind::kTransit,
     FailureKind::kClock,        FailureKind::kAddress,     FailureKind::kConflict,
     FailureKind::kPrecondition, FailureKind::kGone,        FailureKind::kFinal,
+    FailureKind::kInProgress,
 };
 constexpr Repeat kRepeats[] = {Repeat::kFreely, Repeat::kNotTwice, Repeat::kConditional};
 
@@ -82,6 +83,7 @@ TEST_CASE("each kind, for each way to repeat") {
       {FailureKind::kClock, 1, 1, 1},        {FailureKind::kAddress, 1, 1, 1},
       {FailureKind::kConflict, 7, 0, 7},     {FailureKind::kPrecondition, 0, 0, 0},
       {FailureKind::kGone, 0, 0, 0},         {FailureKind::kFinal, 0, 0, 0},
+      {FailureKind::kInProgress, 7, 0, 0},
   };
   static_assert(std::size(kRows) == std::size(kKinds));
   for (const Row& row : kRows) {
@@ -92,7 +94,9 @@ TEST_CASE("each kind, for each way to repeat") {
       Call call(kRepeats[i]);
       CHECK(call.retries(failure(row.kind)) == expected[i]);
       CHECK(call.attempts.made() == expected[i] + 1);
-      CHECK(call.attempts.ambiguous() == (row.kind == FailureKind::kAmbiguous));
+      const bool is_doubtful =
+          row.kind == FailureKind::kAmbiguous || row.kind == FailureKind::kInProgress;
+      CHECK(call.attempts.ambiguous() == is_doubtful);
     }
   }
 }

@@ -30,6 +30,7 @@ bool may_be_executed(const Failure& failure, Repeat repeat) noexcept {
   const bool had_begun = failure.http_status / 100 == 2;
   switch (failure.kind) {
     case FailureKind::kAmbiguous:
+    case FailureKind::kInProgress:
       return true;
     case FailureKind::kFinal:
       return had_begun;
@@ -138,6 +139,7 @@ Decision CallAttempts::plan(const Failure& failure, Random& random, env::TimePoi
   if (failures > settings_.limit && !sends_something_else(failure)) return kGiveUp;
   switch (failure.kind) {
     case FailureKind::kAmbiguous:
+    case FailureKind::kInProgress:
       if (repeat_ == Repeat::kUntilDone && failure.http_status / 100 == 2 &&
           ++partial_ > kPartialRetries) {
         return kGiveUp;

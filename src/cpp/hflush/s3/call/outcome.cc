@@ -62,6 +62,9 @@ constexpr KnownCode kKnownCodes[] = {
     {"XAmzContentSHA256Mismatch", FailureKind::kTransit},
 };
 
+// By which Ceph's InternalError tells that it holds the upload for an earlier Complete.
+constexpr std::string_view kInProgress = "completion is already in progress";
+
 // MinIO forgets the keys of a session when it ends.
 constexpr std::string_view kForgottenKey = "InvalidAccessKeyId";
 
@@ -251,6 +254,9 @@ Failure refused(const env::HttpResult& result, const std::optional<XmlElement>& 
   std::optional<FailureKind> known = kind_of_code(failure.code);
   if (failure.code.empty()) known = kind_without_document(failure, !result.body.empty(), signing);
   if (signing.has_token && failure.code == kForgottenKey) known = FailureKind::kCredentials;
+  if (known == FailureKind::kAmbiguous && failure.message.find(kInProgress) != std::string::npos) {
+    known = FailureKind::kInProgress;
+  }
   // A proxy or a portal may redirect to anywhere; what S3 redirects it explains.
   if (!known && is_redirect(failure.http_status) && !failure.region.empty()) {
     known = FailureKind::kAddress;
@@ -418,6 +424,8 @@ std::string_view to_string(FailureKind kind) noexcept {
       return "not_sent";
     case FailureKind::kAmbiguous:
       return "ambiguous";
+    case FailureKind::kInProgress:
+      return "in_progress";
     case FailureKind::kThrottled:
       return "throttled";
     case FailureKind::kTransient:

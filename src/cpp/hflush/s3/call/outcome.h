@@ -18,6 +18,7 @@ namespace hflush::s3 {
 enum class FailureKind : std::uint8_t {
   kNotSent,       // no connection, no name, no TLS: the server has seen nothing
   kAmbiguous,     // the server may have executed it: lost, reset, 5xx, an empty or broken 200
+  kInProgress,    // Ceph of a Complete: an earlier one of the same upload is being executed
   kThrottled,     // 503, 429, SlowDown and kin
   kTransient,     // RequestTimeout, OperationAborted: not executed, try again
   kCredentials,   // expired: try again with newer ones

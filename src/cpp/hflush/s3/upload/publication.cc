@@ -60,7 +60,7 @@ bool Publication::is_undecided() const noexcept {
 // The last failure was of a kind that may pass.
 bool Publication::may_help() const noexcept {
   const bool is_refusal = last_.kind == FailureKind::kFinal || is_condition_broken();
-  return last_.ambiguous && !is_refusal && silences_ <= kSilenceLimit;
+  return last_.ambiguous && !is_refusal && (is_in_progress() || silences_ <= kSilenceLimit);
 }
 
 void Publication::succeeded(std::string etag) {
@@ -71,11 +71,12 @@ void Publication::succeeded(std::string etag) {
 void Publication::failed(const CallFailure& failure) {
   const bool is_gone = failure.kind == FailureKind::kGone;
   last_ = failure;
-  last_.ambiguous = failure.ambiguous || failure.kind == FailureKind::kAmbiguous;
+  last_.ambiguous = failure.ambiguous || failure.kind == FailureKind::kAmbiguous || is_in_progress();
   key_ = Seen::What::kCannotTell;
   // The answer to a repetition after a success, also to one by libcurl or a proxy.
   if (is_gone && (options_.holders == Holders::kOne || in_doubt_)) last_.ambiguous = true;
   if (failure.status.code() == StatusCode::kTimedOut) ++silences_;
+  if (is_in_progress()) ++in_progress_;
   in_doubt_ = in_doubt_ || last_.ambiguous;
   if (in_doubt_) return look_at_key(Look::kInDoubt);
   const bool is_refusal = is_gone || is_condition_broken() || failure.kind == FailureKind::kFinal ||
@@ -158,10 +159,19 @@ void Publication::put_not_found(const Seen& seen) {
 }
 
 bool Publication::ask_again() noexcept {
-  if (!may_ask_ || !may_help() || asked_again_ >= options_.limit) return false;
+  if (!may_ask_ || !may_help() || asked_again_ >= options_.limit + in_progress_) return false;
   ++asked_again_;
   step_ = Step::kAsk;
   return true;
+}
+
+// The upload is there, and is not asked for again. An abort would remove the parts of what the
+// store is about to publish.
+void Publication::end_in_doubt(Step otherwise) {
+  if (is_in_progress()) {
+    return unknown("the store is still completing upload " + options_.upload_id);
+  }
+  step_ = otherwise;
 }
 
 void Publication::upload_seen(UploadSeen seen) {
@@ -169,17 +179,13 @@ void Publication::upload_seen(UploadSeen seen) {
   switch (seen) {
     case UploadSeen::kThere:
       if (ask_again()) return;
-      step_ = is_ours ? Step::kFence : Step::kNotPublished;
-      return;
+      return end_in_doubt(is_ours ? Step::kFence : Step::kNotPublished);
     case UploadSeen::kGone:  // completed since the key was looked at, perhaps
       return look_at_key(Look::kAfterEnd);
     case UploadSeen::kHidden:
       if (last_.kind == FailureKind::kGone) return look_at_key(Look::kAfterEnd);
       if (ask_again()) return;
-      if (is_ours) {
-        step_ = Step::kFence;
-        return;
-      }
+      if (is_ours) return end_in_doubt(Step::kFence);
       [[fallthrough]];
     case UploadSeen::kCannotTell:
       return unknown("upload " + options_.upload_id + " cannot be looked at");

@@ -5,8 +5,8 @@
 //
 //   Ask          PutObject or Complete. Answered: published, or refused. Not answered: look
 //   LookAtKey    the object there has our token and length: published
-//   LookAtUpload it is there, or hidden: ask again, while that may help; else fence. Gone: look at
-//                the key
+//   LookAtUpload it is there, or hidden: ask again, while that may help; else fence, unless the
+//                store has said that it is completing it. Gone: look at the key
 //   Fence        Abort, which makes an end final; then look at the key once more
 //
 // Promises: published is reported only of what the store has confirmed or shown; not published only
@@ -74,7 +74,8 @@ class Publication {
     std::string upload_id;            // empty: PutObject
     Condition condition = {};
     Holders holders = Holders::kOne;
-    std::uint32_t limit = kLimit;  // how often it is asked for again
+    // How often it is asked for again; not counted where the store says that it is completing it.
+    std::uint32_t limit = kLimit;
   };
   enum class Step : std::uint8_t {
     kAsk,
@@ -130,9 +131,11 @@ class Publication {
   bool is_put() const noexcept { return options_.upload_id.empty(); }
   bool is_condition_broken() const noexcept;
   bool is_undecided() const noexcept;
+  bool is_in_progress() const noexcept { return last_.kind == FailureKind::kInProgress; }
   bool may_help() const noexcept;
   void look_at_key(Look why) noexcept;
   bool ask_again() noexcept;
+  void end_in_doubt(Step otherwise);
   void put_not_found(const Seen& seen);
   void unknown(std::string reason);
   Status refusal() const;
@@ -144,7 +147,8 @@ class Publication {
   bool may_ask_ = true;
   bool in_doubt_ = false;  // an attempt may have been executed, or still be
   std::uint32_t asked_again_ = 0;
-  std::uint32_t silences_ = 0;  // attempts whose time ran out
+  std::uint32_t silences_ = 0;    // attempts whose time ran out
+  std::uint32_t in_progress_ = 0;  // attempts that found another one being executed
   CallFailure last_;
   Seen::What key_ = Seen::What::kCannotTell;  // since the last call
   std::string etag_;

@@ -197,7 +197,8 @@ def _add_care(operation: Callable[..., argparse.ArgumentParser]) -> None:
         type=seconds,
         metavar="time",
         default="7d",
-        help="remove what jobs have left that did nothing for so long (7d, 12h; %(default)s)",
+        help="remove what jobs have left that did nothing for so long (7d, 12h; %(default)s); on "
+        "S3: all uploads below the path that were begun so long ago, of other programs, too",
     )
     vacuum.add_argument(
         "--give-up",

@@ -36,7 +36,7 @@ class HflushHdfsFileSystem(HostedFileSystem):
     port : int, optional
         8020 unless given.
     user : str, optional
-        Who we are; ``HADOOP_USER_NAME`` or the owner of the process unless given.
+        Who we are; unless given as :class:`hflush.hdfs.DistributedFileSystem` says.
     replication : int, optional
         How many copies of new files; ``dfs.replication`` unless given.
     conf, extra_conf : mapping, optional

@@ -231,7 +231,8 @@ class BotocoreSource(Source):
         botocore's names of the ways to try, which is done in its order; all of them if there are
         none.
     profile : str
-        Which profile of AWS's files is used; ``AWS_PROFILE`` or the default one if it is empty.
+        Which profile of AWS's files is used; if it is empty that of ``AWS_DEFAULT_PROFILE``, of
+        ``AWS_PROFILE``, or the default one.
     file : str
         The file that is read in the place of AWS's, if it is not empty.
     """

@@ -135,9 +135,9 @@ KEYS = (
     Key(_ENDPOINT, "fs.s3a.http.signer.enabled", BOOL,
         "refused if true", default="false"),
     Key(_ENDPOINT, "fs.s3a.path.style.access", choice("true", "false", "auto"),
-        "the bucket in the path and not in the host name; auto: unless the server is AWS, Alibaba, "
-        "Huawei, Tencent or Volcengine, or as `addressing_style` of the profile says where "
-        "`fs.s3a.endpoint` is not set",
+        "the bucket in the path and not in the host name; auto: unless the server is AWS (there, too, "
+        "over HTTPS if the name has a dot), Alibaba, Huawei, Tencent or Volcengine, or as "
+        "`addressing_style` of the profile says where `fs.s3a.endpoint` is not set",
         default="auto"),
     Key(_ENDPOINT, "fs.s3a.connection.ssl.enabled", BOOL,
         "HTTPS, where the endpoint names no scheme", default="true"),
@@ -148,7 +148,8 @@ KEYS = (
         "`REQUESTS_CA_BUNDLE`, else the system's",
         native="client.ca_file"),
     Key(_ENDPOINT, "fs.s3a.proxy.host", text("host"),
-        "a proxy; else `HTTPS_PROXY`, `http_proxy` and `NO_PROXY` of the environment"),
+        "a proxy; else `https_proxy`, `HTTPS_PROXY` (for HTTPS) or `http_proxy` of the environment, "
+        "else `all_proxy`, `ALL_PROXY`, but for the hosts of `no_proxy`, `NO_PROXY`"),
     Key(_ENDPOINT, "fs.s3a.proxy.port", number(-1, 65535),
         "its port; 443 or 80 unless above 0"),
     Key(_ENDPOINT, "fs.s3a.proxy.ssl.enabled", BOOL,
@@ -203,7 +204,8 @@ KEYS = (
     Key(_CREDENTIALS, "fs.s3a.aws.credentials.provider.mapping", text("class=class, …"),
         "the first class of each pair is read as the second where the key above names it"),
     Key(_CREDENTIALS, "fs.s3a.auth.profile.name", text(),
-        "the profile that ProfileAWSCredentialsProvider takes; unless set: `AWS_PROFILE`'s"),
+        "the profile that ProfileAWSCredentialsProvider takes; unless set: that of "
+        "`AWS_DEFAULT_PROFILE`, else of `AWS_PROFILE`"),
     Key(_CREDENTIALS, "fs.s3a.auth.profile.file", local_file(),
         "the file of that profile, where alone its credentials are looked for; unless set: AWS's "
         "own files, as `AWS_SHARED_CREDENTIALS_FILE` and `AWS_CONFIG_FILE` name them"),

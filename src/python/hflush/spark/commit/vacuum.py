@@ -50,8 +50,9 @@ def vacuum(
     conf : mapping, optional
         As for :meth:`hflush.FileSystem.get`.
     older_than : float
-        In seconds: what has changed since is left alone, as its writer may be at work. No job may
-        take longer. A streaming query may: files that it can still commit stay.
+        In seconds: what has changed since is left alone, as its writer may be at work; on S3 the
+        age of an upload counts from its beginning, and uploads of other programs go, too. No job
+        may take longer. A streaming query may: files that it can still commit stay.
     give_up : int, optional
         The number of the declared commit that is to be taken back if it cannot be carried out: its
         files that are visible go, and what is staged of it, and nothing else. No other process

@@ -103,7 +103,10 @@ class TestFormat:
         ids=["create", "non-recursive", "flags", "builder", "recursive builder"],
     )
     def test_every_api_writes_a_sidecar(self, store: Store, path: str, api):
-        """TestLocalFileSystem.testCRCwith*: ten bytes have twelve of sidecar."""
+        """TestLocalFileSystem.testCRCwith*: ten bytes have twelve of sidecar.
+
+        But not with the checksum NULL, which Hadoop's LocalFileSystem does not look at.
+        """
         with api(store.fs, path) as out:
             out.write(DATA[:10])
         assert content(sidecar(path)) == golden(DATA[:10])

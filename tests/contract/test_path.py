@@ -258,6 +258,18 @@ class TestWorkingDirectory:
         store.fs.set_working_directory("..")
         assert store.fs.working_directory == store.root
 
+    @pytest.mark.stores("raw", "crc")
+    @pytest.mark.rule("PATH-9")
+    def test_copies_to_and_from_local_files(self, store: Store):
+        """TestLocalFileSystem.testWorkingDirectory: where local files are copied, on both sides."""
+        store.fs.mkdirs(store.path("sub"))
+        store.fs.set_working_directory(store.path("sub"))
+        store.write("x", DATA)
+        store.fs.copy_from_local_file("x", "../y", delete_source=True)
+        store.fs.copy_to_local_file("../y", "z")
+        assert store.read(store.path("sub", "z")) == DATA
+        assert not store.fs.exists("x")
+
     @pytest.mark.rule("PATH-9", "EXTRA-13")
     def test_it_is_state_of_the_client_only(self, store: Store):
         """It need not exist, is not created, and moves neither other instances nor the process."""

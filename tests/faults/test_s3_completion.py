@@ -14,6 +14,7 @@ import pytest
 from hflush.options import CONDITIONAL_ETAG
 from hflush.s3 import S3FileSystem
 from hflush.s3.documents import Part
+from hflush.s3.fsspec import HflushS3FileSystem
 from hflush.s3.object_copy import publish_parts
 from support.s3_front import (
     Exchange,
@@ -37,6 +38,7 @@ from support.s3_writers import (
     CREATE,
     DATA,
     HEAD,
+    IMPATIENT,
     KEY,
     OLD,
     PATH,
@@ -52,7 +54,7 @@ from support.s3_writers import (
     write,
     write_pieces,
 )
-from support.scripted_s3 import MIB, Rules, ScriptedS3
+from support.scripted_s3 import BUCKET, MIB, Rules, ScriptedS3
 from support.waiting import DEADLINE_S, Task, soon, together, wait_until
 
 pytestmark = pytest.mark.stores("s3")
@@ -278,9 +280,20 @@ def test_a_complete_that_the_store_executes_for_too_long(s3: ScriptedS3) -> None
     with file_system(s3, {"hflush.s3.retry.deadline": "1s"}) as fs:
         stream = fs.create(PATH)
         write_pieces(stream, DATA)
-        with pytest.raises(OSError, match="still completing upload"):
+        with pytest.raises(OSError, match="still be completing upload"):
             stream.close()
         assert stream.outcome == "unknown"
+    assert s3.count(ABORT) == 0
+
+
+def test_a_transaction_that_the_store_is_still_carrying_out(s3: ScriptedS3) -> None:
+    """Likewise; fsspec's file says so, and does not abort it either."""
+    s3.fail(COMPLETE, IN_PROGRESS, times=None)
+    conf = {**s3.conf, **IMPATIENT, "hflush.s3.retry.deadline": "1s"}
+    fs = HflushS3FileSystem(conf=conf)
+    with pytest.raises(OSError, match="outcome unknown") as caught, fs.transaction:
+        fs.pipe(f"{BUCKET}/{KEY}", SMALL)
+    assert any("may be left" in note for note in caught.value.__notes__)
     assert s3.count(ABORT) == 0
 
 

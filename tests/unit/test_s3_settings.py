@@ -624,6 +624,29 @@ class TestSecrets:
         if "bucket.b" in name:
             assert pickle.loads(elsewhere).uri == "s3://c/"
 
+    @pytest.mark.parametrize("prefix", ["fs.s3a.", "hflush.s3."])
+    def test_a_general_key_does_not_take_the_place_of_a_buckets_own(
+        self, prefix: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ):
+        """The process that gets the file system may have the general one; data would land there."""
+        name = {"fs.s3a.": "endpoint", "hflush.s3.": "multipart.parts"}[prefix]
+        own, value = f"{prefix}bucket.b.{name}", {"endpoint": "m.example"}.get(name, "100")
+        conf = {"hadoop.security.sensitive-config-keys": f"{name}$", own: value}
+        pickled = pickle.dumps(hflush.FileSystem.new_instance("s3://b/", conf))
+        site = f"<configuration><property><name>{prefix}{name}</name><value>{value}</value>"
+        (tmp_path / "core-site.xml").write_text(f"{site}</property></configuration>")
+        monkeypatch.setenv("HADOOP_CONF_DIR", str(tmp_path))
+        with pytest.raises(PermissionError, match=re.escape(own)):
+            pickle.loads(pickled)
+
+    def test_a_key_of_encryption_is_missed_where_it_is_used(self):
+        conf = {"fs.s3a.encryption.key": KEY, "fs.s3a.bucket.x.encryption.algorithm": "SSE-C"}
+        pickled = pickle.dumps(hflush.FileSystem.new_instance("s3://b/", conf))
+        assert pickle.loads(pickled).uri == "s3://b/"
+        pickled = pickle.dumps(hflush.FileSystem.new_instance("s3://x/", conf))
+        with pytest.raises(PermissionError, match=r"encryption\.key"):
+            pickle.loads(pickled)
+
     def test_reprs_show_none(self):
         conf = {"fs.s3a.access.key": "AKID", "fs.s3a.secret.key": "hushhush"}
         fs: Any = hflush.FileSystem.new_instance("s3a://b/", conf)

@@ -584,13 +584,13 @@ def test_a_large_table_is_not_listed_for_its_columns() -> None:
         assert server.log == []
 
 
-@pytest.mark.parametrize("is_hidden", [False, True])
+@pytest.mark.parametrize("refusal", [None, (403, "AccessDenied"), (501, "NotImplemented")])
 def test_old_uploads_are_looked_for_before_anything_is_declared(
-    monkeypatch: pytest.MonkeyPatch, is_hidden: bool
+    monkeypatch: pytest.MonkeyPatch, refusal: tuple[int, str] | None
 ) -> None:
     """A rule of the bucket may have ended them, of which completing one tells when it is too late.
 
-    It may not be allowed to look for one; a job of today does not.
+    It may not be possible to look for one; a job of today does not.
     """
     with ScriptedS3() as server:
         committer, job = Committer("s3://bucket/out", server.conf), Job("slow")
@@ -600,8 +600,8 @@ def test_old_uploads_are_looked_for_before_anything_is_declared(
         assert committer.staging.missing(job, files) == ()
         assert server.log == []
         monkeypatch.setattr("hflush.spark.commit.staging._SURE_S", -1.0)
-        if is_hidden:
-            server.fail("ListParts", answer(403, "AccessDenied"), times=None)
+        if refusal is not None:
+            server.fail("ListParts", answer(*refusal), times=None)
             assert committer.staging.missing(job, files) == ()
             return
         with pytest.raises(LostFilesError, match="1 of the staged files are gone; nothing was"):

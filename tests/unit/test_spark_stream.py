@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import errno
 import pickle
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -177,16 +177,18 @@ def test_tasks_write_where_the_driver_says(tmp_path: Path, monkeypatch: pytest.M
     assert [status.path for status in message.files] == [f"file://{file}"]
 
 
-def s3_batch(server: ScriptedS3) -> tuple[StreamWriter, BatchWritten]:
-    writer = StreamWriter(
-        WriteSettings.of_stream({"path": "s3://bucket/out", **server.conf}), SCHEMA
-    )
+def s3_batch(
+    server: ScriptedS3, conf: Mapping[str, str] | None = None
+) -> tuple[StreamWriter, BatchWritten]:
+    options = {"path": "s3://bucket/out", **server.conf, **(conf or {})}
+    writer = StreamWriter(WriteSettings.of_stream(options), SCHEMA)
     with in_task():
         return writer, writer.write(iter([pa.RecordBatch.from_pydict({"a": [1]})]))
 
 
+@pytest.mark.parametrize("uploads", ["true", "false"])
 def test_files_of_a_batch_that_may_come_to_the_log_later_stay(
-    monkeypatch: pytest.MonkeyPatch,
+    monkeypatch: pytest.MonkeyPatch, uploads: str
 ) -> None:
     """A store of objects may do what it has not answered to: the log would list missing files."""
 
@@ -194,7 +196,7 @@ def test_files_of_a_batch_that_may_come_to_the_log_later_stay(
         raise TimeoutError(errno.ETIMEDOUT, "outcome unknown")
 
     with ScriptedS3() as server:
-        writer, message = s3_batch(server)
+        writer, message = s3_batch(server, {"fs.s3a.multipart.uploads.enabled": uploads})
         with monkeypatch.context() as patch:
             patch.setattr(FileStreamSinkLog, "add", stall)
             with pytest.raises(TimeoutError):

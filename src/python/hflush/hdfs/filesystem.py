@@ -102,9 +102,9 @@ class DistributedFileSystem(FileSystem):
     ``fs.defaultFS`` what a URL without a host means; docs/hdfs-client.md lists all that are heard.
     The user is that of the URL, ``hdfs://ann@host/``, else ``hflush.hdfs.user``, else
     ``HADOOP_USER_NAME``, in a worker of PySpark ``SPARK_USER``, else the owner of the process,
-    when the instance is made; with ``HADOOP_PROXY_USER``, unless one of the first two is there, that one acts as the user named
-    there, if the NameNode allows it. It connects when it is first used, and again in a
-    forked child or where it is unpickled.
+    when the instance is made; with ``HADOOP_PROXY_USER``, unless one of the first two is there,
+    that one acts as the user named there, if the NameNode allows it. It connects when it is first
+    used, and again in a forked child or where it is unpickled.
 
     ``hflush`` waits until every data node of the pipeline has the bytes, ``hsync`` until each has
     them on disk, those of earlier blocks too. One writer at a time holds a file, by a lease that is

@@ -117,8 +117,8 @@ KEYS = (
         "hadoop.security.authentication says that servers do",
         native="rpc.fallback_to_simple"),
     Key(_SERVERS, "dfs.data.transfer.protection", text(),
-        "refused, as it is not supported yet, where hadoop.security.authentication is kerberos; else "
-        "a DataNode that wants it closes the connection"),
+        "refused, as it is not supported yet, where hadoop.security.authentication is kerberos; "
+        "else a DataNode that wants it closes the connection"),
     Key(_SERVERS, "mapreduce.task.attempt.id", text(),
         "part of the lease holder's name", native="task_attempt"),
     Key(_SERVERS, USER, text(),

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     # Who may complete an upload: us alone, all who hold it, or the first of them only.
     Holders: TypeAlias = Literal["one", "equal", "first"]
 
-__all__ = ["Publication", "complete", "new_token", "publish", "refuse_other"]
+__all__ = ["Publication", "complete", "may_take_place", "new_token", "publish", "refuse_other"]
 
 _log = logging.getLogger(__name__)
 
@@ -85,7 +85,13 @@ def complete(bucket: Bucket, what: Publication, path: str, holders: Holders) -> 
     is_refused = done.outcome == "not published" and done.kind in ("final", "transit")
     if is_refused and not any(part.size for part in what.parts):
         return _publish_empty(bucket, what, path, done.error)
+    done.error.__dict__["outcome"] = done.outcome
     raise done.error
+
+
+def may_take_place(failure: BaseException) -> bool:
+    """Whether what :func:`complete` raised leaves it open: the store may be at work on it."""
+    return not isinstance(failure, OSError) or getattr(failure, "outcome", "") == "unknown"
 
 
 def publish(bucket: Bucket, what: Publication, path: str, holders: Holders) -> _core.S3Completed:

@@ -7,7 +7,9 @@ import errno
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from dataclasses import replace
 from functools import cached_property
+from io import UnsupportedOperation
 from typing import TYPE_CHECKING, Any, cast
 
 from .. import _core, capabilities, paths
@@ -284,14 +286,16 @@ class S3FileSystem(S3Copies):
         pending = cast("S3OutputStream", stream).pending_commit
         if pending is None:
             raise InternalError(f"a stream that hands nothing over: {stream!r}")
-        return pending.to_bytes().decode("ascii")
+        begun = replace(pending, created=cast("S3OutputStream", stream)._begun_at)
+        return begun.to_bytes().decode("ascii")
 
     def _delayed_age(self, handle: str) -> float:
         return time.time() - PendingCommit.from_bytes(handle.encode("ascii")).created
 
     def _has_delayed(self, handle: str) -> bool:
         commit = PendingCommit.from_bytes(handle.encode("ascii"))
-        with suppress(PermissionError):  # to list parts is another permission
+        # To list parts is another permission, and stores do without.
+        with suppress(PermissionError, UnsupportedOperation):
             return self._bucket.upload_exists(commit.key, commit.upload_id, self._path_of(commit))
         return True
 

@@ -19,6 +19,7 @@ from ..fsspec.base import HflushFileSystem
 from ..fsspec.options import check_hints, flag, table, without_keys
 from ..fsspec.places import Place
 from ..fsspec.transactions import dropped
+from .completion import may_take_place
 from .credentials import SENT_CREDENTIALS, sent_keys
 from .keys import HADOOP_PREFIX, OWN_PREFIX
 from .names import holder, raise_first, results_of
@@ -354,6 +355,7 @@ class PendingFile:
         self.stream: FSDataOutputStream = stream
         self._output = stream
         self._store = store
+        self._left: OSError | None = None  # why the upload is not aborted
 
     def seal(self) -> None:
         """Upload what is left."""
@@ -361,8 +363,15 @@ class PendingFile:
         self._pending()
 
     def publish(self) -> None:
-        """Complete the upload."""
-        self._store.complete_pending(self._pending())
+        """Complete the upload. Where it is not known whether the store has, it may be at work."""
+        commit = self._pending()
+        try:
+            self._store.complete_pending(commit)
+        except BaseException as failure:
+            if may_take_place(failure):
+                left = f"upload {commit.upload_id} may be left"
+                self._left = OSError(errno.EIO, left, self._output.path)
+            raise
 
     def _pending(self) -> PendingCommit:
         commit = self._output.pending_commit
@@ -371,7 +380,9 @@ class PendingFile:
         return commit
 
     def discard(self) -> OSError | None:
-        """Abort the upload."""
+        """Abort the upload, unless the store may be completing it; return why it may be left."""
+        if self._left is not None:
+            return self._left
         commit = self._output.pending_commit
         if commit is None:
             return self._output.abort().cleanup_exception

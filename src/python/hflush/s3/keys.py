@@ -135,8 +135,8 @@ KEYS = (
     Key(_ENDPOINT, "fs.s3a.http.signer.enabled", BOOL,
         "refused if true", default="false"),
     Key(_ENDPOINT, "fs.s3a.path.style.access", choice("true", "false", "auto"),
-        "the bucket in the path and not in the host name; auto: unless the server is AWS (there, too, "
-        "over HTTPS if the name has a dot), Alibaba, Huawei, Tencent or Volcengine, or as "
+        "the bucket in the path and not in the host name; auto: unless the server is AWS (there, "
+        "too, over HTTPS if the name has a dot), Alibaba, Huawei, Tencent or Volcengine, or as "
         "`addressing_style` of the profile says where `fs.s3a.endpoint` is not set",
         default="auto"),
     Key(_ENDPOINT, "fs.s3a.connection.ssl.enabled", BOOL,
@@ -148,8 +148,8 @@ KEYS = (
         "`REQUESTS_CA_BUNDLE`, else the system's",
         native="client.ca_file"),
     Key(_ENDPOINT, "fs.s3a.proxy.host", text("host"),
-        "a proxy; else `https_proxy`, `HTTPS_PROXY` (for HTTPS) or `http_proxy` of the environment, "
-        "else `all_proxy`, `ALL_PROXY`, but for the hosts of `no_proxy`, `NO_PROXY`"),
+        "a proxy; else `https_proxy`, `HTTPS_PROXY` (for HTTPS) or `http_proxy` of the "
+        "environment, else `all_proxy`, `ALL_PROXY`, but for hosts of `no_proxy`, `NO_PROXY`"),
     Key(_ENDPOINT, "fs.s3a.proxy.port", number(-1, 65535),
         "its port; 443 or 80 unless above 0"),
     Key(_ENDPOINT, "fs.s3a.proxy.ssl.enabled", BOOL,

@@ -176,6 +176,7 @@ class BucketConfiguration(Reader):
         origins = {key: conf.written_as(key) for key in given} | chosen
         super().__init__(merged, KEYS, origins)
         self._bucket = bucket
+        self._own = frozenset(chosen)  # the names of today of what is set for the bucket alone
 
     def is_left_out(self, name: str) -> bool:
         """Whether a key was set where this configuration comes from, and is secret."""
@@ -191,11 +192,22 @@ class BucketConfiguration(Reader):
         LeftOutError
             A key was not sent here, as it is secret or belongs to one that is.
         """
-        own = f"{HADOOP_PREFIX}bucket.{self._bucket}."
+        encrypts = self.given("fs.s3a.encryption.algorithm")
         for key in lost_keys(self._conf):
-            name = HADOOP_PREFIX + key.removeprefix(own) if key.startswith(own) else key
-            if name in KNOWN_KEYS and name not in _MAY_BE_LOST and not self.given(name):
-                raise LeftOutError(key)
+            is_own, name = self._here(key)
+            for today in names_of_today(name) if name in KNOWN_KEYS else ():
+                is_there = today in self._own if is_own else self.given(today)
+                is_used = encrypts or today != "fs.s3a.encryption.key"
+                if is_used and not is_there and today not in _MAY_BE_LOST:
+                    raise LeftOutError(key)
+
+    def _here(self, key: str) -> tuple[bool, str]:
+        """Return whether a key is for this bucket alone, and its name without that."""
+        for prefix in (HADOOP_PREFIX, OWN_PREFIX):
+            own = f"{prefix}bucket.{self._bucket}."
+            if key.startswith(own):
+                return True, prefix + key.removeprefix(own)
+        return False, key
 
     def providers(self, listed: str = "fs.s3a.aws.credentials.provider") -> list[str]:
         """Return the classes of Java that a key lists for credentials, each as it is mapped.

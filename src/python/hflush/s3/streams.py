@@ -93,6 +93,7 @@ class S3OutputStream(FSDataOutputStream):
 
     __slots__ = ()
     _fields: ClassVar[tuple[str, ...]] = (
+        "_begun_at",
         "_closed_at",
         "_place",
         "_plan",
@@ -106,6 +107,7 @@ class S3OutputStream(FSDataOutputStream):
     _store: S3Names  # whose object it is: `_owner` may be a façade
     _place: str  # its path there
     _saved_as: str  # the upload's token, if others can go on with it: persisted, or resumed
+    _begun_at: int  # when it was created or resumed: before its upload, in seconds
     _closed_at: int  # when it was closed without a failure; 0 before
 
     def _begin(
@@ -116,6 +118,7 @@ class S3OutputStream(FSDataOutputStream):
         self._store = store
         self._place = place
         self._saved_as = saved_as
+        self._begun_at = int(time.time())
         self._closed_at = 0
 
     @property

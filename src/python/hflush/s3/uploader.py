@@ -14,6 +14,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import json
+from io import UnsupportedOperation
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from .. import _core
@@ -124,7 +125,8 @@ class S3MultipartUploader(UploaderBelow):
 
     def _refuse_ended(self, upload: _Upload) -> None:
         """Look for the upload: some stores complete again what they have completed."""
-        with contextlib.suppress(PermissionError):  # to list parts is another permission
+        # To list parts is another permission, and stores do without.
+        with contextlib.suppress(PermissionError, UnsupportedOperation):
             if not self._bucket.upload_exists(upload.key, upload.upload_id, upload.path):
                 raise _unknown_upload(upload.upload_id, self._bucket.name(upload.path))
 

@@ -282,8 +282,14 @@ TEST_CASE("publication: after stop_asking() what is in doubt is looked at and fe
     completing.stop_asking();
     completing.upload_seen(UploadSeen::kThere);
     CHECK(completing.step() == Step::kUnknown);
-    CHECK(completing.reason() == "the store is still completing upload U");
+    CHECK(completing.reason() == "the store may still be completing upload U");
   }
+  Publication interrupted = after(Of::kStream, "lost, nothing, there, in progress, nothing, there");
+  interrupted.stop_asking();
+  interrupted.failed(failure(FailureKind::kAmbiguous));
+  interrupted.key_seen({What::kNothing, "", {}});
+  interrupted.upload_seen(UploadSeen::kThere);
+  CHECK(interrupted.step() == Step::kUnknown);
 
   Publication put = after(Of::kPutIfAbsent, "lost");
   put.stop_asking();

@@ -165,11 +165,11 @@ bool Publication::ask_again() noexcept {
   return true;
 }
 
-// The upload is there, and is not asked for again. An abort would remove the parts of what the
-// store is about to publish.
+// The upload is there, and is not asked for again. Where the store has said that it is completing
+// it, an abort would remove the parts of what is about to be published.
 void Publication::end_in_doubt(Step otherwise) {
-  if (is_in_progress()) {
-    return unknown("the store is still completing upload " + options_.upload_id);
+  if (in_progress_ > 0) {
+    return unknown("the store may still be completing upload " + options_.upload_id);
   }
   step_ = otherwise;
 }

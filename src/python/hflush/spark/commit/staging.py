@@ -55,9 +55,9 @@ R = TypeVar("R")
 def acts_late(filesystem: FileSystem, path: str) -> bool:
     """Whether it is a store of objects, which may do later what has failed: none orders requests.
 
-    Files are staged in uploads there.
+    These are the stores that have etags, with uploads or without.
     """
-    return filesystem.has_path_capability(path, capabilities.DELAYED_COMPLETION)
+    return filesystem.has_path_capability(path, capabilities.ETAGS_AVAILABLE)
 
 
 class Staging(ABC):
@@ -79,7 +79,7 @@ class Staging(ABC):
     @staticmethod
     def of(filesystem: FileSystem, destination: str, directory: str) -> Staging:
         """Return the kind that suits a store."""
-        if acts_late(filesystem, destination):
+        if filesystem.has_path_capability(destination, capabilities.DELAYED_COMPLETION):
             return PendingStaging(filesystem, destination, directory)
         return RenamedStaging(filesystem, destination, directory)
 

@@ -131,13 +131,9 @@ TEST_CASE("a 200 that carries an error is judged by its code") {
 }
 
 TEST_CASE("a Complete that finds an earlier one being executed, as Ceph says it") {
-  const auto said = [](std::string_view code) {
-    return kind_of(500, "<Error><Code>" + std::string(code) +
-                            "</Code><Message>This multipart completion is already in progress"
-                            "</Message></Error>");
-  };
-  CHECK(said("InternalError") == FailureKind::kInProgress);
-  CHECK(said("AccessDenied") == FailureKind::kFinal);
+  CHECK(kind_of(500,
+                "<Error><Code>InternalError</Code><Message>This multipart completion is "
+                "already in progress</Message></Error>") == FailureKind::kInProgress);
 }
 
 TEST_CASE("every code of the table, whatever status it comes with") {

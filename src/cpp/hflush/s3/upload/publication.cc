@@ -71,7 +71,8 @@ void Publication::succeeded(std::string etag) {
 void Publication::failed(const CallFailure& failure) {
   const bool is_gone = failure.kind == FailureKind::kGone;
   last_ = failure;
-  last_.ambiguous = failure.ambiguous || failure.kind == FailureKind::kAmbiguous || is_in_progress();
+  last_.ambiguous =
+      failure.ambiguous || failure.kind == FailureKind::kAmbiguous || is_in_progress();
   key_ = Seen::What::kCannotTell;
   // The answer to a repetition after a success, also to one by libcurl or a proxy.
   if (is_gone && (options_.holders == Holders::kOne || in_doubt_)) last_.ambiguous = true;

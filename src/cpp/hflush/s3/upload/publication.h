@@ -147,7 +147,7 @@ class Publication {
   bool may_ask_ = true;
   bool in_doubt_ = false;  // an attempt may have been executed, or still be
   std::uint32_t asked_again_ = 0;
-  std::uint32_t silences_ = 0;    // attempts whose time ran out
+  std::uint32_t silences_ = 0;     // attempts whose time ran out
   std::uint32_t in_progress_ = 0;  // attempts that found another one being executed
   CallFailure last_;
   Seen::What key_ = Seen::What::kCannotTell;  // since the last call

@@ -34,6 +34,10 @@ constexpr FailureKind kKinds[] = {
 };
 constexpr Repeat kRepeats[] = {Repeat::kFreely, Repeat::kNotTwice, Repeat::kConditional};
 
+bool is_doubtful(FailureKind kind) {
+  return kind == FailureKind::kAmbiguous || kind == FailureKind::kInProgress;
+}
+
 // A failure that has all that a further attempt might need.
 Failure failure(FailureKind kind) {
   Failure made;
@@ -94,9 +98,7 @@ TEST_CASE("each kind, for each way to repeat") {
       Call call(kRepeats[i]);
       CHECK(call.retries(failure(row.kind)) == expected[i]);
       CHECK(call.attempts.made() == expected[i] + 1);
-      const bool is_doubtful =
-          row.kind == FailureKind::kAmbiguous || row.kind == FailureKind::kInProgress;
-      CHECK(call.attempts.ambiguous() == is_doubtful);
+      CHECK(call.attempts.ambiguous() == is_doubtful(row.kind));
     }
   }
 }
@@ -666,7 +668,7 @@ TEST_CASE("any failures in any order end within the limits") {
       const FailureKind kind = kKinds[random() % std::size(kKinds)];
       const Decision decision = attempts.failed(failure(kind), random, now);
       ++made;
-      ambiguous = ambiguous || kind == FailureKind::kAmbiguous;
+      ambiguous = ambiguous || is_doubtful(kind);
       REQUIRE(attempts.made() == made);
       REQUIRE(attempts.ambiguous() == ambiguous);
       if (decision.what == What::kGiveUp) break;

@@ -80,13 +80,14 @@ def complete(bucket: Bucket, what: Publication, path: str, holders: Holders) -> 
         The store refuses, and the upload goes on; or the outcome is unknown.
     """
     done = publish(bucket, what, path, holders)
-    if done.error is None:
+    failure = done.error
+    if failure is None:
         return bare_etag(done.etag)
     is_refused = done.outcome == "not published" and done.kind in ("final", "transit")
     if is_refused and not any(part.size for part in what.parts):
-        return _publish_empty(bucket, what, path, done.error)
-    done.error.__dict__["outcome"] = done.outcome
-    raise done.error
+        return _publish_empty(bucket, what, path, failure)
+    failure.__dict__["outcome"] = done.outcome
+    raise failure
 
 
 def may_take_place(failure: BaseException) -> bool:

@@ -521,6 +521,17 @@ class TestContractOptions:
         assert store.options["max-path"] == os.pathconf(store.root, "PC_PATH_MAX")
 
 
+@pytest.mark.rule("LOCAL-12")
+@pytest.mark.stores("crc")
+def test_a_name_that_leaves_no_room_for_sums(store: Store):
+    """A file without any is replaced all the same."""
+    path = store.path("n" * 252)
+    for data in (DATA, DATA[:10]):
+        with store.fs.create(path, atomic=True, checksum_type="NULL") as out:
+            out.write(data)
+        assert store.read(path) == data
+
+
 @pytest.mark.rule("LOCAL-13")
 @pytest.mark.rule("EXTRA-1", "EXTRA-2", refused="crc")
 @pytest.mark.stores("crc")

@@ -9,6 +9,7 @@ from typing import Any
 
 import hflush
 import pytest
+from hflush import atomic
 from support.actors import Crew
 from support.snippets import QUESTIONS, snippets
 from support.stores import FILES, Store
@@ -160,3 +161,22 @@ def test_the_log_of_the_page_goes_on_where_old_versions_were_cleaned_up(store: S
         store.fs.delete(log.path(version))
     assert log.versions() == [2]
     assert log.commit([{"version": 3}]) == 3
+
+
+@pytest.mark.rule("CKPT-16")
+@pytest.mark.stores("raw")
+def test_a_loser_is_none_by_the_number_of_its_own_file(
+    store: Store, path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Which may be another's as soon as its own is removed."""
+    store.write(path, THEIRS)
+    own: list[int] = []
+
+    def begun(publication: atomic.Publication) -> None:
+        own.append(publication.own)
+        raise FileExistsError(errno.EEXIST, "rename", publication.path)
+
+    monkeypatch.setattr(atomic.Publication, "publish", begun)
+    monkeypatch.setattr(atomic, "identity", lambda status: own[0])
+    monkeypatch.setattr(atomic, "_check_target", lambda *_: None)
+    assert not store.fs.put_if_absent(path, OURS)

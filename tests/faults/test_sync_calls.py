@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from bisect import bisect
 from collections.abc import Iterable
 from functools import partial
@@ -58,6 +59,19 @@ def test_first_hsync_syncs_the_directory(faults: Faults, store: Store) -> None:
         out.hsync()
         directories = [call for call in faults.calls("sync") if call.is_directory]
         assert [(call.path, call.result) for call in directories] == [(store.root, 0)]
+
+
+@pytest.mark.rule("HSYNC-14")
+@pytest.mark.stores("raw")
+def test_first_hsync_syncs_the_directory_that_a_link_leads_to(faults: Faults, store: Store) -> None:
+    """A link to nothing makes a file there."""
+    store.fs.mkdirs(store.path("there"))
+    os.symlink(store.path("there", "file"), store.path("link"))
+    with store.fs.create(store.path("link")) as out:
+        out.write(b"a")
+        out.hsync()
+        directories = [call.path for call in faults.calls("sync") if call.is_directory]
+        assert directories == [store.path("there")]
         out.write(b"b")
         out.hsync()
         assert len([call for call in faults.calls("sync") if call.is_directory]) == 1

@@ -208,6 +208,32 @@ class TestLocalFiles:
         assert (source / "a").read_bytes() == b"committed by another"
         assert files(source) == ["a"]
 
+    def test_a_link_that_changes(self, fs: hflush.FileSystem, tmp_path: Path, monkeypatch):
+        """What it leads to was copied; where it leads to now is in no other place."""
+        source = tree(tmp_path / "d", "a", "b")
+        (source / "current").symlink_to("a")
+
+        def redirect() -> None:
+            (source / "current").unlink()
+            (source / "current").symlink_to("b")
+
+        after_copying(monkeypatch, redirect)
+        with pytest.raises(OSError, match=r"d/current \(changed meanwhile\)"):
+            fs.copy_from_local_file(source, "/d", delete_source=True)
+        assert os.readlink(source / "current") == "b"
+
+    @pytest.mark.parametrize("is_there", [False, True])
+    def test_sums_are_like_their_file(self, tmp_path: Path, is_there: bool):
+        """Whether it was moved, or takes the place of another."""
+        crc = hflush.FileSystem.get("file+crc:///")
+        source, target = str(tmp_path / "from"), str(tmp_path / "to")
+        for path in (source, target)[: 1 + is_there]:
+            crc.create(path).close()
+            crc.set_permission(path, 0o644)
+        transfer.copy(crc, source, crc, target, delete_source=not is_there)
+        assert crc.get_file_status(target).permission == 0o644
+        assert stat.S_IMODE((tmp_path / ".to.crc").stat().st_mode) == 0o644
+
     def test_a_single_file(self, fs: hflush.FileSystem, tmp_path: Path, monkeypatch):
         source = tree(tmp_path, "a") / "a"
         after_copying(monkeypatch, lambda: source.write_bytes(b"appended to"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import pickle
 from collections.abc import Iterator, Mapping
@@ -16,6 +17,7 @@ import pytest
 pytest.importorskip("pyspark")
 
 from hflush.checkpoint import FileStreamSinkLog, SinkFileStatus
+from hflush.spark.commit.committer import Committer
 from hflush.spark.commit.strays import claim_of
 from hflush.spark.settings import WriteSettings
 from hflush.spark.stream import BatchWritten, ForeignQueryError, Owner, StreamWriter
@@ -57,6 +59,50 @@ def test_there_is_a_log_before_there_are_files(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError, match="none before it is here"):
         Owner(f"file://{tmp_path}", {}).claim("q", 3, None)
     assert not (tmp_path / "_spark_metadata").exists()
+
+
+def test_a_query_that_is_refused_leaves_the_log_of_another(tmp_path: Path) -> None:
+    """It hides the files of a first batch that was killed before they were in it."""
+    StreamWriter(WriteSettings.of_stream({"path": str(tmp_path)}), SCHEMA)
+    (tmp_path / "part-0").touch()
+    Owner(f"file://{tmp_path}", {}).claim("a", 0, None)
+    with pytest.raises(ForeignQueryError):
+        Owner(f"file://{tmp_path}", {}).claim("b", 0, None)
+    assert hflush.spark.files(str(tmp_path)) == []
+
+
+@pytest.mark.parametrize(("batch", "is_job_there"), [(3, False), (0, True)])
+def test_a_query_that_is_refused_leaves_nothing(
+    tmp_path: Path, batch: int, is_job_there: bool
+) -> None:
+    """Spark makes a writer for each call."""
+    settings = WriteSettings.of_stream({"path": str(tmp_path)})
+    with in_task(batch):
+        rows = iter([pa.RecordBatch.from_pydict({"a": [1]})])
+        message = StreamWriter(settings, SCHEMA).write(rows)
+    if is_job_there:
+        (tmp_path / "_SUCCESS").touch()
+    with pytest.raises(FileExistsError if is_job_there else FileNotFoundError):
+        StreamWriter(settings, SCHEMA).commit([message], batch)
+    with contextlib.suppress(FileExistsError):
+        StreamWriter(settings, SCHEMA).abort([message], batch)
+    left = {path.name for path in tmp_path.iterdir()} - {"_SUCCESS", "_hflush"}
+    assert left == set()
+
+
+def test_files_of_a_query_that_begins_while_they_are_listed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They are no rows before the log has them."""
+    result = Committer.result
+
+    def begin_and_list(committer: Committer) -> list[str]:
+        StreamWriter(WriteSettings.of_stream({"path": str(tmp_path)}), SCHEMA)
+        (tmp_path / "part-0").touch()
+        return result(committer)
+
+    monkeypatch.setattr(Committer, "result", begin_and_list)
+    assert hflush.spark.files(str(tmp_path)) == []
 
 
 def test_a_query_that_has_begun_goes_on(tmp_path: Path) -> None:

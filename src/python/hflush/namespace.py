@@ -273,6 +273,10 @@ class NameSpace(ABC):
         """Whether a path, which exists, is a symbolic link: it goes without what it leads to."""
         return False
 
+    def _link_text(self, path: str) -> str:
+        """Return what a symbolic link says."""
+        return ""
+
     def _is_being_written(self, path: str) -> bool:
         """Whether a client is known to be writing a file."""
         return False
@@ -377,6 +381,10 @@ class NameSpace(ABC):
 
     def _side_files(self, path: str) -> tuple[str, ...]:
         """Return where another program may have left side files of an earlier file at `path`."""
+        return ()
+
+    def _sums_of(self, path: str) -> tuple[str, ...]:
+        """Return the side files that the store has for a file, like it in owner and mode."""
         return ()
 
     # --- files that appear whole: see hflush.atomic ---

@@ -158,7 +158,7 @@ class _Copied(NamedTuple):
 
     path: str
     is_link: bool
-    version: tuple[object, ...]  # of a file; empty if it changed meanwhile
+    version: tuple[object, ...]  # of a file, empty if it changed meanwhile; of a link, its text
     entries: list[_Copied] | None  # of a directory, or of what a link to one leads to
 
     @property
@@ -186,6 +186,7 @@ class _Copy:
     ) -> _Copied:
         """Copy what is at a path, `above` which are these directories; return what it was."""
         is_link = self._source._is_link(path)
+        leads_to = (self._source._link_text(path),) if is_link else ()
         if status.is_directory:
             if (status.file_id is not None and status.file_id in above) or (
                 is_link and is_within(self._target, target_path, self._source, status)
@@ -203,7 +204,7 @@ class _Copy:
             ]
             if is_new and self._keeping:
                 self._keeping._take_after(status, target_path, 0)
-            return _Copied(path, is_link, (), entries)
+            return _Copied(path, is_link, leads_to, entries)
         if not status.is_file:
             message = f"copy: not a regular file but {status.kind}"
             raise OSError(errno.EINVAL, message, self._source._named(path))
@@ -216,7 +217,8 @@ class _Copy:
         self._files += 1
         if self._keeping:
             self._keeping._take_after(status, target_path, inode)
-        return _Copied(path, is_link, _version(status) if length == status.length else (), None)
+        version = leads_to or (_version(status) if length == status.length else ())
+        return _Copied(path, is_link, version, None)
 
     def leave(self, failure: BaseException, path: str) -> None:
         """Add a note about what was copied before a failure; leave no tree without any file."""
@@ -419,7 +421,7 @@ def _liken(made: str, inode: int, earlier: _Earlier) -> bool:
         with contextlib.suppress(OSError):
             store._set_permission(name, status.permission)
 
-    for beside in store._side_files(made):
+    for beside in store._sums_of(made):
         with contextlib.suppress(OSError), pinned(beside, 0) as name:
             give(name)
     with pinned(made, inode) as name:
@@ -487,8 +489,10 @@ class _Removal:
         is_link = self._source._is_link(path)
         is_directory = copied.entries is not None
         if is_link and copied.is_link:  # what it leads to may be gone already
-            return True
-        if is_link is not copied.is_link or is_directory is not status.is_directory:
+            if copied.version == (self._source._link_text(path),):
+                return True
+            self._stays(path, "changed meanwhile")
+        elif is_link is not copied.is_link or is_directory is not status.is_directory:
             self._stays(path, "another one by now")
         elif copied.entries is not None:
             self._remove_directory(path, copied.entries)

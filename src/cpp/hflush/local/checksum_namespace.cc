@@ -91,7 +91,7 @@ class SetAside {
       if (::rename(sums.sidecar_.c_str(), sums.aside_.c_str()) == 0) return sums;
       sums.aside_.clear();
     }
-    if (errno == ENOENT) return sums;
+    if (errno == ENOENT || errno == ENAMETOOLONG) return sums;  // no room for its name: it has none
     return failure_of(errno, "set aside the checksum file of", path);
   }
 

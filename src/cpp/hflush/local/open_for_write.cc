@@ -5,6 +5,8 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <filesystem>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -81,7 +83,11 @@ Result<OpenedFile> create_or_open(const std::string& path, const CreateOptions& 
     Descriptor through_link = open_file_or_pipe(path.c_str(), flags | O_CREAT, mode);
     if (through_link) {
       HFLUSH_RETURN_IF_ERROR(give_asked_permission(through_link.get(), options, path));
-      return OpenedFile{std::move(through_link), false, {}};
+      OpenedFile opened{std::move(through_link), false, {}};
+      std::error_code failure;  // it is gone again
+      const std::filesystem::path target = std::filesystem::canonical(path, failure);
+      if (!failure) opened.directories_to_sync.emplace_back(target.parent_path().string());
+      return opened;
     }
     if (errno != EEXIST) return creation_failure(errno, path);
   }

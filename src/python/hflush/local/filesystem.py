@@ -247,6 +247,9 @@ class _LocalFiles(FileSystem):
     def _is_link(self, path: str) -> bool:
         return os.path.islink(path)
 
+    def _link_text(self, path: str) -> str:
+        return os.readlink(path)
+
     def _remove_emptied(
         self,
         directory: str,
@@ -279,7 +282,7 @@ class _LocalFiles(FileSystem):
         As far as the process may, and the mount can: its bytes are there. ACLs are not copied.
         """
         there = path if moved.is_directory else self._write_target(path)  # links stay
-        for place, own in ((there, inode), *((beside, 0) for beside in self._side_files(there))):
+        for place, own in ((there, inode), *((beside, 0) for beside in self._sums_of(there))):
             with suppress(OSError), pinned(place, own) as made:
                 self._make_like(moved, made)
 
@@ -601,6 +604,9 @@ class ChecksumFileSystem(_LocalFiles):
             sync_on_close=self._syncs_on_close(options),
             write_checksum=self._writes_checksums and options.checksum_type != "NULL",
         )
+
+    def _sums_of(self, path: str) -> tuple[str, ...]:
+        return (sidecar_of(path),)
 
     def _claim(self, temporary: str) -> Claim | None:
         from . import claims

@@ -59,8 +59,10 @@ def files(url: str, conf: Conf = None) -> list[str]:
     filesystem = committer.filesystem
     if not filesystem.get_file_status(committer.path).is_directory:
         raise NotADirectoryError(errno.ENOTDIR, "files: the path is a file", committer.url)
-    if committer.has_batches():
-        log = FileStreamSinkLog(f"{committer.url}/{SPARKS_LOG}", conf)
-        return sorted(file.path for file in log.all_files())
-    above = absolute(url, conf).rstrip("/")
-    return [f"{above}/{path}" for path in committer.result()]
+    if not committer.has_batches():
+        listed = committer.result()
+        if not committer.has_batches():  # else a query has begun, whose files may be among them
+            above = absolute(url, conf).rstrip("/")
+            return [f"{above}/{path}" for path in listed]
+    log = FileStreamSinkLog(f"{committer.url}/{SPARKS_LOG}", conf)
+    return sorted(file.path for file in log.all_files())

@@ -197,7 +197,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
     def abort(  # type: ignore[override]
         self,
         messages: list[BatchWritten | None],
-        batchId: int,  # noqa: ARG002 -- Spark's name
+        batchId: int,
     ) -> None:
         """Drop the files of a batch that are not in the log.
 
@@ -211,6 +211,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
             log = FileStreamSinkLog(f"{self._url()}/{LOG}", self._settings.conf)
             listed = {file.path for file in log.all_files()}
             self._drop(file for file in files if file.path not in listed)
+        self._owner().leave(batchId)  # Spark makes a writer for this call, and that the log
 
     def _drop(self, files: Iterable[SinkFileStatus]) -> None:
         filesystem = self._filesystem()
@@ -283,11 +284,20 @@ class Owner:
             raise NotADirectoryError(
                 errno.ENOTDIR, "writeStream: the path is a file. Write to another path", self._url
             )
-        self._refuse_jobs()
+        has_log = self._manager.exists(self._log)
+        if not has_log:  # else files may be here already: the commit looks for jobs, and drops them
+            self._refuse_jobs()
         self._check_columns(None)
+        if has_log:
+            return
         self._manager.mkdirs(self._log)
         with self._without_log_if_refused():
             self._refuse_jobs()  # once more, now that one would see the log
+
+    def leave(self, batch: int) -> None:
+        """Remove the log that is empty after a batch which no query can have begun with here."""
+        if batch > 0 and claim_of(self._manager, self._path) is None:
+            self._remove_empty_log()
 
     def _check_columns(self, claim: Claim | None) -> None:
         """Refuse columns that are not those of the claim, or where it has none, of the log's files.
@@ -303,14 +313,23 @@ class Owner:
             raise misfit(self._url, there, self._partition_by, other_way)
 
     @contextlib.contextmanager
-    def _without_log_if_refused(self) -> Iterator[None]:
-        """Remove the log if it is empty and a query is refused: it hides what others write."""
+    def _without_log_if_refused(self, query: str = "") -> Iterator[None]:
+        """Remove the log if it is empty and a query is refused: it hides what others write.
+
+        That of another query stays, which hides what that one has not committed.
+        """
         try:
             yield
         except (FileExistsError, FileNotFoundError):
-            with contextlib.suppress(OSError):
-                self._manager.filesystem.delete(self._log)
+            with contextlib.suppress(OSError, ValueError):
+                found = claim_of(self._manager, self._path)
+                if found is None or found.query == query:
+                    self._remove_empty_log()
             raise
+
+    def _remove_empty_log(self) -> None:
+        with contextlib.suppress(OSError):  # which one that is not empty is
+            self._manager.filesystem.delete(self._log)
 
     def claim(self, query: str, batch: int, latest: int | None) -> None:
         """Let a query go on; write down the first one, or one that goes on after Spark's sink.
@@ -337,7 +356,7 @@ class Owner:
         ValueError
             It has other partition columns than its files that are here.
         """
-        with self._without_log_if_refused():
+        with self._without_log_if_refused(query):
             self._claim(query, batch, latest)
 
     def _claim(self, query: str, batch: int, latest: int | None) -> None:

@@ -410,6 +410,10 @@ class ViewFileSystem(FileSystem):
         place = self._place(path)
         return place is not None and place.store._is_link(place.path)
 
+    def _link_text(self, path: str) -> str:
+        place = self._at(path)
+        return place.store._link_text(place.path)
+
     def _is_being_written(self, path: str) -> bool:
         place = self._at(path)
         return place.store._is_being_written(place.path)

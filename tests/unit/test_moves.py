@@ -230,7 +230,7 @@ class TestLocalFiles:
         for path in (source, target)[: 1 + is_there]:
             crc.create(path).close()
             crc.set_permission(path, 0o644)
-        transfer.copy(crc, source, crc, target, delete_source=not is_there)
+        transfer.copy(crc, source, crc, target, delete_source=not is_there, overwrite=is_there)
         assert crc.get_file_status(target).permission == 0o644
         assert stat.S_IMODE((tmp_path / ".to.crc").stat().st_mode) == 0o644
 

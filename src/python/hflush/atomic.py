@@ -383,7 +383,8 @@ def put_aside(stream: FSDataOutputStream, data: Buffer) -> bool:
     except NotDurableError:
         raise
     except OSError as failure:
-        if publication.own != 0 and isinstance(failure, FileExistsError):
+        is_of_store = failure.filename is not None
+        if publication.own != 0 and is_of_store and isinstance(failure, FileExistsError):
             own = 0  # closing has compared them; by now its own may be another file's
         return _is_published(publication, own, failure)
     return True

@@ -90,6 +90,16 @@ def test_a_query_that_is_refused_leaves_nothing(
     assert left == set()
 
 
+def test_a_query_that_is_refused_leaves_no_log_on_a_store_of_objects() -> None:
+    """Its commit was tried, so that files would stay; they are gone, and no log hides others."""
+    with ScriptedS3() as server:
+        writer, message = s3_batch(server, batch=3)
+        with pytest.raises(FileNotFoundError, match="none before it is here"):
+            writer.commit([message], 3)
+        StreamWriter(writer._settings, SCHEMA).abort([message], 3)
+        assert not any("part-" in key or "_spark_metadata" in key for key in server.objects)
+
+
 def test_files_of_a_query_that_begins_while_they_are_listed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -224,11 +234,11 @@ def test_tasks_write_where_the_driver_says(tmp_path: Path, monkeypatch: pytest.M
 
 
 def s3_batch(
-    server: ScriptedS3, conf: Mapping[str, str] | None = None
+    server: ScriptedS3, conf: Mapping[str, str] | None = None, batch: int = 0
 ) -> tuple[StreamWriter, BatchWritten]:
     options = {"path": "s3://bucket/out", **server.conf, **(conf or {})}
     writer = StreamWriter(WriteSettings.of_stream(options), SCHEMA)
-    with in_task():
+    with in_task(batch):
         return writer, writer.write(iter([pa.RecordBatch.from_pydict({"a": [1]})]))
 
 

@@ -205,9 +205,8 @@ class StreamWriter(DataSourceStreamArrowWriter):
         that may add them to the log later they stay. Once the log has the batch, a vacuum knows.
         """
         files = [file for message in messages if message is not None for file in message.files]
-        if None not in messages and acts_late(self._filesystem(), self._url()):
-            return
-        if files:
+        may_land = None not in messages and acts_late(self._filesystem(), self._url())
+        if files and not may_land:
             log = FileStreamSinkLog(f"{self._url()}/{LOG}", self._settings.conf)
             listed = {file.path for file in log.all_files()}
             self._drop(file for file in files if file.path not in listed)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import cache
+from functools import cache, lru_cache
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -110,6 +110,7 @@ def _marks_times_as_local() -> bool:
     return "isAdjustedToUTC=false" in str(column.logical_type)
 
 
+@lru_cache(maxsize=64)
 def _with_statistics(schema: pa.Schema) -> list[str] | bool:
     """Return the columns whose least and greatest values are written: those that have no NaN.
 

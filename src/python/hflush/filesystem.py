@@ -816,7 +816,7 @@ class FileSystem(OptionalOperations):
 
         copy(
             self._local_files(raw=False),
-            self._local_path(src, raw=True),  # any name that there may be
+            self._local_path(self._local_files(raw=True), src),  # any name that there may be
             self,
             self._resolve_to_change(dst),
             delete_source=options_of.flag("delete_source", delete_source),
@@ -842,20 +842,20 @@ class FileSystem(OptionalOperations):
         """
         from .transfer import copy
 
-        raw = options_of.flag("use_raw_local", use_raw_local)
+        local = self._local_files(raw=options_of.flag("use_raw_local", use_raw_local))
         moves = options_of.flag("delete_source", delete_source)
         copy(
             self,
             self._resolve_to_change(src) if moves else self._resolve(src),
-            self._local_files(raw),
-            self._local_path(dst, raw),
+            local,
+            self._local_path(local, dst),
             delete_source=moves,
             overwrite=options_of.flag("overwrite", overwrite),
         )
 
-    def _local_path(self, path: StrPath, raw: bool) -> str:
+    def _local_path(self, local: FileSystem, path: StrPath) -> str:
         """Return the absolute path of a local file that the caller has named."""
-        return self._local_files(raw)._resolve(path)
+        return local._resolve(path)
 
     def _local_files(self, raw: bool) -> FileSystem:
         configuration = self._conf.copy()

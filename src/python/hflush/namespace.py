@@ -351,7 +351,7 @@ class NameSpace(ABC):
         raise unsupported("delayed completion", self.store_name, stream._error_path)
 
     def _delayed_age(self, handle: str) -> float:
-        """Return how many seconds ago the stream was closed."""
+        """Return how many seconds ago the stream was created."""
         raise unsupported("delayed completion", self.store_name)
 
     def _has_delayed(self, handle: str) -> bool:

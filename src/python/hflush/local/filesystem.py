@@ -101,11 +101,11 @@ class _LocalFiles(FileSystem):
     def _default_working_directory(self) -> str:
         return os.getcwd()
 
-    def _local_path(self, path: StrPath, raw: bool) -> str:
+    def _local_path(self, local: FileSystem, path: StrPath) -> str:
         location = paths.parse(path)
         if location.scheme is None and not location.path.startswith("/"):
             path = f"{self.working_directory}/{location.path}"
-        return super()._local_path(path, raw)
+        return super()._local_path(local, path)
 
     def _public_name(self, path: str) -> str:
         return path

@@ -154,17 +154,21 @@ _ACLS = {
 }
 
 
+def _for_all(key: str, bucket: str) -> str:
+    """Return the name for all buckets of a key for this one; empty if it is not for it alone."""
+    for prefix in (HADOOP_PREFIX, OWN_PREFIX):
+        own = f"{prefix}bucket.{bucket}."
+        if key.startswith(own):
+            return prefix + key.removeprefix(own)
+    return ""
+
+
 class BucketConfiguration(Reader):
     """The keys of one bucket: its own before the general ones before the defaults."""
 
     def __init__(self, conf: Configuration, bucket: str) -> None:
         given = dict(conf.raw_items())
-        own = {
-            prefix + key.removeprefix(f"{prefix}bucket.{bucket}."): key
-            for prefix in (HADOOP_PREFIX, OWN_PREFIX)
-            for key in given
-            if key.startswith(f"{prefix}bucket.{bucket}.")
-        }
+        own = {name: key for key in given if (name := _for_all(key, bucket))}
         chosen = {
             today: key
             for name, key in sorted(own.items(), key=lambda item: item[0] not in RENAMED)
@@ -180,9 +184,7 @@ class BucketConfiguration(Reader):
 
     def is_left_out(self, name: str) -> bool:
         """Whether a key was set where this configuration comes from, and is secret."""
-        lost = lost_keys(self._conf)
-        suffix = name.removeprefix(HADOOP_PREFIX)
-        return name in lost or f"{HADOOP_PREFIX}bucket.{self._bucket}.{suffix}" in lost
+        return any(name in (key, _for_all(key, self._bucket)) for key in lost_keys(self._conf))
 
     def refuse_lost(self) -> None:
         """Refuse to go without a key that is no credential: data would land otherwise.
@@ -194,20 +196,13 @@ class BucketConfiguration(Reader):
         """
         encrypts = self.given("fs.s3a.encryption.algorithm")
         for key in lost_keys(self._conf):
-            is_own, name = self._here(key)
+            own = _for_all(key, self._bucket)
+            name = own or key
             for today in names_of_today(name) if name in KNOWN_KEYS else ():
-                is_there = today in self._own if is_own else self.given(today)
+                is_there = today in self._own if own else self.given(today)
                 is_used = encrypts or today != "fs.s3a.encryption.key"
                 if is_used and not is_there and today not in _MAY_BE_LOST:
                     raise LeftOutError(key)
-
-    def _here(self, key: str) -> tuple[bool, str]:
-        """Return whether a key is for this bucket alone, and its name without that."""
-        for prefix in (HADOOP_PREFIX, OWN_PREFIX):
-            own = f"{prefix}bucket.{self._bucket}."
-            if key.startswith(own):
-                return True, prefix + key.removeprefix(own)
-        return False, key
 
     def providers(self, listed: str = "fs.s3a.aws.credentials.provider") -> list[str]:
         """Return the classes of Java that a key lists for credentials, each as it is mapped.

@@ -9,6 +9,7 @@ from __future__ import annotations
 import errno
 import io
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import hflush
@@ -147,20 +148,40 @@ def test_a_mount_without_locks(faults: Faults, store: Store, error: int) -> None
             out.persist()
 
 
+@pytest.fixture
+def mount(store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
+    """Call it with the type, the source and the options that the store's mount is to have."""
+
+    def say(kind: str) -> None:
+        device = os.stat(store.root).st_dev
+        (tmp_path / "mounts").write_text(
+            "1 0 0:0 / / rw,relatime - ext4 /dev/root rw\n"
+            f"2 1 {os.major(device)}:{os.minor(device)} / /mnt rw shared:1 - {kind}"
+        )
+        monkeypatch.setattr(claims, "_MOUNTS", str(tmp_path / "mounts"))
+        monkeypatch.setattr(claims, "_mount", claims._mount.__wrapped__)
+
+    return say
+
+
+@pytest.mark.parametrize("kind", ["nfs nas:/x rw", "nfs4 nas:/x rw,vers=4.2"])
+def test_a_mount_where_two_kinds_of_locks_meet(
+    faults: Faults, store: Store, mount: Callable[[str], None], kind: str
+) -> None:
+    """NFS (flock(2)): the lock that a stream has on its sums is no sweep's."""
+    mount(kind)
+    faults.fail("flock", errno.EWOULDBLOCK, "*.tmp.crc")
+    assert read_back(store, store.path("file"), atomic=True) == b"data"
+
+
 @pytest.mark.parametrize(
     "kind", ["cifs //nas/share rw", "cifs //nas/share rw,nobrl", "vboxsf v rw"]
 )
 def test_a_mount_whose_locks_are_in_the_way(
-    faults: Faults, store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+    faults: Faults, store: Store, mount: Callable[[str], None], kind: str
 ) -> None:
     """CIFS (flock(2)), unless it keeps locks to this host, and VirtualBox: as one without locks."""
-    device = os.stat(store.root).st_dev
-    (tmp_path / "mounts").write_text(
-        "1 0 0:0 / / rw,relatime - ext4 /dev/root rw\n"
-        f"2 1 {os.major(device)}:{os.minor(device)} / /mnt rw shared:1 - {kind}"
-    )
-    monkeypatch.setattr(claims, "_MOUNTS", str(tmp_path / "mounts"))
-    monkeypatch.setattr(claims, "_are_in_the_way", claims._are_in_the_way.__wrapped__)
+    mount(kind)
     left = store.path(f".file.{0:032x}.atomic.tmp")
     open(left, "w").close()
     assert read_back(store, store.path("file"), atomic=True) == b"data"

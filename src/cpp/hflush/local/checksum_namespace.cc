@@ -75,7 +75,9 @@ Status move_sidecar(const std::string& source, const std::string& destination) {
   const std::string from = sidecar_path(source);
   const std::string to = sidecar_path(destination);
   if (::rename(from.c_str(), to.c_str()) == 0) return {};
-  const Status failure = Status::from_errno(errno, "rename checksum file to '" + to + "'", from);
+  const Status failure = Status::from_errno(
+      errno, "rename: the file has its new name, its checksum file '" + from + "' has not",
+      destination);
   return is_missing(failure) ? remove_sidecar(to) : failure;
 }
 

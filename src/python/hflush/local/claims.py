@@ -16,6 +16,7 @@ import os
 from contextlib import suppress
 from functools import cache
 
+from .. import paths
 from ..atomic import is_temporary
 from ..claims import Claim
 from ..sidecars import is_sidecar, of_sidecar
@@ -69,7 +70,7 @@ class LocalClaim(Claim):
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            return False
+            return _meets_own_lock(path)
         except OSError as failure:
             return self._without_lock(failure, path)
         # FUSE may count no links.
@@ -144,22 +145,38 @@ def _remove_if_free(path: str) -> bool:
     return True
 
 
-@cache
 def _are_in_the_way(device: int) -> bool:
     """Whether locks of a mount would be in the way of the writer itself.
 
     On CIFS they bar all other descriptors (flock(2)); VirtualBox's shared folders rename no file
     that one has open.
     """
+    kind, options = _mount(device)
+    if kind in ("cifs", "smb3"):
+        return "nobrl" not in options.split(",")
+    return kind == "vboxsf"
+
+
+def _meets_own_lock(path: str) -> bool:
+    """Whether a lock is refused because the stream that writes the sums has one of another kind.
+
+    Over NFS the two meet (flock(2), NOTES). No sweep had the file before its stream.
+    """
+    if not is_sidecar(paths.basename(path)):
+        return False
+    return _mount(os.stat(path).st_dev)[0] in ("nfs", "nfs4")
+
+
+@cache
+def _mount(device: int) -> tuple[str, str]:
+    """Return type and options of a mount; both are empty if it is not known."""
     number = f"{os.major(device)}:{os.minor(device)}"
     with suppress(OSError), open(_MOUNTS, encoding="utf-8", errors="replace") as mounts:
         for mount, _, what in (line.partition(" - ") for line in mounts):
             if mount.split()[2] == number:
                 kind, *_, options = what.split()
-                if kind in ("cifs", "smb3"):
-                    return "nobrl" not in options.split(",")
-                return kind == "vboxsf"
-    return False
+                return kind, options
+    return "", ""
 
 
 def _open(path: str) -> int:

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
 
     from typing_extensions import Self
 
+    from .builders import FileBuilder
     from .options import Rename
     from .output import FSDataOutputStream
     from .paths import StrPath
@@ -28,6 +29,8 @@ class Files(Protocol):
     def create(
         self, path: StrPath, *, overwrite: bool = True, recursive: bool = True
     ) -> FSDataOutputStream: ...
+
+    def create_file(self, path: StrPath) -> FileBuilder: ...
 
     def open(self, path: StrPath) -> FSDataInputStream: ...
 
@@ -56,6 +59,8 @@ class Files(Protocol):
     def _leads_to(self, path: str) -> tuple[Self, str]: ...
 
     def _store_at(self, path: str) -> Self: ...
+
+    def _properties(self, path: str) -> dict[str, str]: ...
 
     def _shares_files_with(self, other: Any) -> bool: ...
 

@@ -62,7 +62,7 @@ def _match(pattern: str, status: Status, listing: Listing) -> Iterator[FileStatu
         found = [
             (child(candidate, entry.name), entry)
             for candidate in candidates
-            for entry in _entries(candidate, status, listing)
+            for entry in _entries(candidate, listing)
             if matches(entry.name)
         ]
         if number == len(elements) - 1:
@@ -77,9 +77,10 @@ def _match(pattern: str, status: Status, listing: Listing) -> Iterator[FileStatu
                 raise
 
 
-def _entries(directory: str, status: Status, listing: Listing) -> Iterable[FileStatus]:
+def _entries(directory: str, listing: Listing) -> Iterable[FileStatus]:
+    """Return what is in a directory; a file lists itself, unless a directory has its name, too."""
     try:
-        return listing(directory) if status(directory).is_directory else ()
+        return [entry for entry in listing(directory) if entry.path != directory]
     except OSError as failure:
         if _means_no_match(failure):
             return ()

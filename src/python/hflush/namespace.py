@@ -231,6 +231,10 @@ class NameSpace(ABC):
         """Return the file system that decides about a path: of a view, the one behind the link."""
         return self
 
+    def _properties(self, path: str) -> dict[str, str]:
+        """Return what a file has besides its bytes, as options by which this store creates one."""
+        return {}
+
     def _accepts(self, location: Location) -> bool:
         """Whether a URL is of this file system; one without a host is of ``fs.defaultFS``."""
         if location.scheme != self._scheme:

@@ -19,7 +19,7 @@ from .pinning import pinned
 from .status import identity
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
 
     from .files import Files
     from .output import FSDataOutputStream
@@ -245,7 +245,14 @@ class _Copy:
             self._new[path] = None
         return is_new
 
-    def _create(self, path: str, **options: Any) -> FSDataOutputStream:
+    def _create(
+        self, path: str, properties: Mapping[str, str], **options: Any
+    ) -> FSDataOutputStream:
+        if properties:
+            builder = self._target.create_file(path).overwrite(self._overwrite).recursive()
+            for key, value in properties.items():
+                builder.opt(key, value)
+            return builder.build()
         create: Any = partial(self._target.create, path, overwrite=self._overwrite, **options)
         writer: FSDataOutputStream = (
             _closed_to_others(create, _OWN_FILE) if self._keeping else create()
@@ -255,7 +262,10 @@ class _Copy:
     def _copy_bytes(self, path: str, target_path: str) -> tuple[int, int]:
         """Return how many there were, and the store's own name of the file, 0 if it has none."""
         length = 0
-        create = partial(self._create, target_path)
+        store, own_path = self._source._behind(path)
+        is_alike = type(self._target._store_at(target_path)) is type(store)
+        properties = store._properties(own_path) if is_alike else {}
+        create = partial(self._create, target_path, properties)
         with (
             self._source._open(path, _BUFFER_BYTES) as reader,
             whole(create, self._target, target_path, keeps_mode=not self._keeping) as writer,

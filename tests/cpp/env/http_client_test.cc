@@ -1450,6 +1450,24 @@ TEST_CASE("a proxy is used, with its password, unless the host is an exception")
   ::unsetenv("no_proxy");
 }
 
+TEST_CASE("a proxy without a scheme stays in between; what is secret of its url is not shown") {
+  HttpServer proxy([](HttpServer::Exchange& exchange) { exchange.respond(200, "by proxy"); });
+  HttpSettings settings;
+  settings.proxy = proxy.endpoint().to_string();
+  Bench bench(settings);
+  for (const std::size_t exchanges : {1U, 2U, 3U}) {  // the first may teach an address
+    CHECK(bench.fetch(request("GET", "http://store.invalid/key")).body == "by proxy");
+    REQUIRE(proxy.wait_for_requests(exchanges));
+    CHECK(proxy.requests().back().target == "http://store.invalid/key");
+  }
+  for (const char* const password : {"hidden", "hid/den", "hid#den@"}) {
+    settings.proxy = "http://user:" + std::string(password) + "@127.0.0.1:1";
+    const Status failure = Bench(settings).fetch(request("GET", "http://store.invalid/")).end.failure;
+    CHECK_FALSE(has(failure.message(), "hid"));
+    CHECK(has(failure.message(), "(proxy 127.0.0.1:1)"));
+  }
+}
+
 TEST_CASE("the environment's proxies, as they are when the client is made") {
   HttpServer proxy([](HttpServer::Exchange& exchange) { exchange.respond(200, "by proxy"); });
   HttpServer server(echo);

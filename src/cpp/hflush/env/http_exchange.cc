@@ -59,6 +59,19 @@ bool is_https(std::string_view url) noexcept {
   return equals_ignoring_case(url.substr(0, 5), "https");
 }
 
+// Of a message: a proxy without what may be secret. It may have no scheme, or another than http's,
+// and a password with any letter.
+std::string through(std::string_view proxy) {
+  if (proxy.empty()) return {};
+  if (const std::size_t scheme = proxy.find("://"); scheme != std::string_view::npos) {
+    proxy.remove_prefix(scheme + 3);
+  }
+  if (const std::size_t at = proxy.rfind('@'); at != std::string_view::npos) {
+    proxy.remove_prefix(at + 1);
+  }
+  return " (proxy " + std::string(proxy.substr(0, authority_size(proxy))) + ")";
+}
+
 }  // namespace
 
 HttpProxies HttpProxies::choose(const HttpSettings& settings) {
@@ -179,13 +192,11 @@ Status HttpExchange::set_up(const CurlLibrary& curl, CURL* easy, const HttpSetti
   options.set(CURLOPT_PROXY, proxy.c_str());  // also the empty one, or it looks for another
   options.set(CURLOPT_NOPROXY, proxies.exceptions.c_str());
   options.set(CURLOPT_SUPPRESS_CONNECT_HEADERS, 1L);
-  if (!proxy.empty()) {
-    proxy_ = http_authority(proxies.of(request_.url));
-    if (!settings.proxy_user.empty()) {
-      options.set(CURLOPT_PROXYUSERNAME, settings.proxy_user.c_str());
-      options.set(CURLOPT_PROXYPASSWORD, settings.proxy_password.c_str());
-    }
+  if (!proxy.empty() && !settings.proxy_user.empty()) {
+    options.set(CURLOPT_PROXYUSERNAME, settings.proxy_user.c_str());
+    options.set(CURLOPT_PROXYPASSWORD, settings.proxy_password.c_str());
   }
+  through_ = through(proxies.of(request_.url));
 
   options.set(CURLOPT_USERAGENT, settings.user_agent.c_str());
   HFLUSH_RETURN_IF_ERROR(make_header_list());
@@ -437,7 +448,7 @@ HttpEnd HttpExchange::outcome(CURLcode code) const {
 }
 
 std::optional<Endpoint> HttpExchange::plain_peer() const {
-  if (is_https(request_.url) || !proxy_.empty()) return std::nullopt;
+  if (is_https(request_.url) || !through_.empty()) return std::nullopt;
   const char* const address = info<const char*>(CURLINFO_PRIMARY_IP);
   if (address == nullptr || *address == '\0') return std::nullopt;
   return Endpoint{address, static_cast<std::uint16_t>(info<long>(CURLINFO_PRIMARY_PORT))};
@@ -467,10 +478,9 @@ Status HttpExchange::failure_of(CURLcode code) const {
   // Of a connection that was there; a refusal is that of an address before it.
   const int of_connection =
       error_number != 0 && error_number != ECONNREFUSED ? error_number : ECONNRESET;
-  const std::string through = proxy_.empty() ? "" : " (proxy " + proxy_ + ")";
-  const std::string connect = "connect to " + authority_ + through;
-  const std::string receive = "receive response from " + authority_ + through;
-  const std::string handshake = "tls handshake with " + authority_ + through;
+  const std::string connect = "connect to " + authority_ + through_;
+  const std::string receive = "receive response from " + authority_ + through_;
+  const std::string handshake = "tls handshake with " + authority_ + through_;
   const auto because = [&](const std::string& operation, const std::string& why, int number) {
     return Status(StatusCode::kIo, operation + ": " + why, {}, number);
   };
@@ -503,7 +513,7 @@ Status HttpExchange::failure_of(CURLcode code) const {
     case CURLE_SSL_CIPHER:
       return because(handshake, said_.data(), EPROTO);
     case CURLE_SEND_ERROR:
-      return Status::from_errno(of_connection, "send request to " + authority_ + through, {});
+      return Status::from_errno(of_connection, "send request to " + authority_ + through_, {});
     case CURLE_RECV_ERROR:
       // After a reset libcurl still tries to say goodbye over TLS: nothing is received with EPIPE.
       return Status::from_errno(of_connection == EPIPE ? ECONNRESET : of_connection, receive, {});
@@ -527,7 +537,7 @@ Status HttpExchange::failure_of(CURLcode code) const {
     case CURLE_OUT_OF_MEMORY:
       return Status::from_errno(ENOMEM, "exchange with " + authority_, {});
     default:
-      return because("exchange with " + authority_ + through, curl_->easy_strerror(code), EPROTO);
+      return because("exchange with " + authority_ + through_, curl_->easy_strerror(code), EPROTO);
   }
 }
 

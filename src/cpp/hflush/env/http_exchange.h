@@ -130,7 +130,7 @@ class HttpExchange {
   HttpRequest request_;
   std::shared_ptr<HttpEvents> events_;
   const std::string authority_;  // "host:port", for messages
-  std::string proxy_;            // the same of the proxy that it may go through
+  std::string through_;          // " (proxy host:port)"; empty if there is none
 
   State state_ = State::kWaiting;
   const CurlLibrary* curl_ = nullptr;

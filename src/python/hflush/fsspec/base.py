@@ -426,15 +426,23 @@ class HflushFileSystem(AbstractFileSystem, metaclass=_Interned):  # type: ignore
         maxdepth: int | None = None,
         **options: Any,
     ) -> None:
-        """Copy local files, or a whole tree, as fsspec does; all of it, as :meth:`get`."""
+        """Copy local files, or a whole tree, as fsspec does; all of it, as :meth:`get`.
+
+        Raises
+        ------
+        OSError
+            A tree or a pattern has a pipe, a socket or a device (``EINVAL``). Nothing was copied.
+        """
+        local = lpath if isinstance(lpath, list) else make_path_posix(lpath)
         names, targets, _ = pairs(
             HflushFileSystem(conf={"fs.file.checksum": "false"}),
-            lpath if isinstance(lpath, list) else make_path_posix(lpath),
+            local,
             self._names(rpath),
             lambda: self._is_directory(rpath),
             recursive,
             maxdepth,
         )
+        _check_found(names, local)
         super().put(names, targets, callback=callback, **options)
 
     def put_file(
@@ -1133,6 +1141,16 @@ def _rename(store: FileSystem, source: str, target: str) -> None:
             raise
         store.mkdirs(paths.parent(target))
         store.rename(source, target, Rename.OVERWRITE)
+
+
+def _check_found(names: Sequence[Any], asked: Any) -> None:
+    """Refuse what a tree or a pattern has that may have no end; who names it himself means it."""
+    named = {*asked} if isinstance(asked, list) else {asked}
+    for name in names:
+        path = Path(name)
+        if name not in named and path.exists() and not (path.is_file() or path.is_dir()):
+            message = "put: neither a file nor a directory; nothing was copied"
+            raise OSError(errno.EINVAL, message, name)
 
 
 def _check_apart_from(local: Path, place: Place) -> None:

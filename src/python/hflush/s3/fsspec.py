@@ -21,7 +21,7 @@ from ..fsspec.places import Place
 from ..fsspec.transactions import dropped
 from .completion import may_take_place
 from .credentials import SENT_CREDENTIALS, sent_keys
-from .keys import HADOOP_PREFIX, OWN_PREFIX
+from .keys import HADOOP_PREFIX, KNOWN_KEYS, OWN_PREFIX
 from .names import holder, raise_first, results_of
 from .settings import BucketConfiguration
 
@@ -396,12 +396,11 @@ class PendingFile:
 def _is_of_bucket(key: str, keys: Mapping[str, Value]) -> bool:
     for prefix in (HADOOP_PREFIX, OWN_PREFIX):
         if key.startswith(f"{prefix}bucket."):
-            rest = key[len(prefix) + len("bucket.") :]
-            return any(
-                rest.endswith("." + name.removeprefix(prefix))
-                for name in (*keys, *(old for old, new in RENAMED.items() if keys.keys() & {*new}))
-                if name.startswith(prefix)
-            )
+            # A bucket's name may have dots, too: the key's own is the longest that there is.
+            parts = key[len(prefix) + len("bucket.") :].split(".")
+            names = (prefix + ".".join(parts[start:]) for start in range(1, len(parts)))
+            name = next((name for name in names if name in KNOWN_KEYS), "")
+            return not keys.keys().isdisjoint(RENAMED.get(name, (name,)))
     return False
 
 
@@ -516,8 +515,10 @@ def _s3_object_settings(given: Mapping[str, Any]) -> dict[str, Value]:
                 f"ServerSideEncryption must be one of {', '.join(_ALGORITHMS)}, not {algorithm!r}"
             )
         keys["fs.s3a.encryption.algorithm"] = _ALGORITHMS[algorithm]
-        if algorithm == "AES256":  # a key that is configured is for another algorithm
-            keys.setdefault("fs.s3a.encryption.key", "")
+        # One that is configured is for the algorithm that is, perhaps a secret of the customer's.
+        keys.setdefault("fs.s3a.encryption.key", "")
+    elif "SSEKMSKeyId" in additional:
+        raise ValueError("SSEKMSKeyId without ServerSideEncryption: aws:kms, or aws:kms:dsse")
     return keys
 
 

@@ -32,6 +32,8 @@ from .contract import OPTIONS, contract_options
 from .credentials import source_of
 from .documents import ObjectEntry, is_of_parts
 from .keys import HADOOP_PREFIX, KNOWN_KEYS, OWN_PREFIX
+from .object_copy import kept_headers
+from .options import HEADER
 from .pages import SeenPages
 from .remembered import RememberedPaths
 from .settings import Settings, check_bucket
@@ -281,6 +283,10 @@ class S3Names(FileSystem):
             raise NotAFileError(errno.EISDIR, "open: path is a directory", self._named(path))
         raise FileNotFoundError(errno.ENOENT, "open: no such file", self._named(path))
 
+    def _properties(self, path: str) -> dict[str, str]:
+        headers = kept_headers(self._head_of_file(path).headers)
+        return {f"{HEADER}{name}": value for name, value in headers}
+
     def _has_children(self, path: str) -> bool:
         """Whether there is an object below a path, its marker included: it is a directory."""
         return self._bucket.has_keys(prefix_of(path), path)
@@ -399,7 +405,10 @@ class S3Names(FileSystem):
         """Return what the store knows of the content; nothing is read."""
         import base64
 
-        head = self._bucket.head(path[1:], path, checksums=True) if path != "/" else None
+        try:
+            head = self._bucket.head(path[1:], path, checksums=True) if path != "/" else None
+        except PermissionError:  # who may not decrypt it may not see its checksum, but its etag
+            head = None
         if head is None:
             head = self._head_of_file(path)
         crc = head.headers.get("x-amz-checksum-crc32c", "")

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from .documents import ObjectEntry
     from .settings import Headers, Settings
 
-__all__ = ["ObjectCopy", "publish_parts"]
+__all__ = ["ObjectCopy", "kept_headers", "publish_parts"]
 
 _PART_BYTES = 128 << 20
 _THREADS = 4
@@ -36,6 +36,7 @@ _KEPT_HEADERS = (
     "content-language",
     "content-type",
     "expires",
+    "x-amz-website-redirect-location",
 )
 _STORAGE_CLASS = "x-amz-storage-class"
 _KMS_KEY = f"{ENCRYPTION_PREFIX}-aws-kms-key-id"
@@ -147,12 +148,7 @@ class ObjectCopy(NamedTuple):
     def _headers(self) -> Headers:
         """Return the headers of the source, which a copy in parts does not take on by itself."""
         seen = self.source.headers or self._seen()
-        kept = [(name, seen[name]) for name in _KEPT_HEADERS if name in seen]
-        kept += [
-            (name, value)
-            for name, value in seen.items()
-            if name.startswith("x-amz-meta-") and name != _core.S3_TOKEN_HEADER
-        ]
+        kept = kept_headers(seen)
         names = {name for name, _ in kept}
         settings = self.bucket.settings
         general = [header for header in settings.headers if header[0].lower() not in names]
@@ -182,6 +178,17 @@ class ObjectCopy(NamedTuple):
             message = f"{operation}: part {number} without an etag"
             raise OSError(errno.EIO, message, self.bucket.name(self.path))
         return Part(number, f'"{etag}"', end - start, 0)
+
+
+def kept_headers(seen: Mapping[str, str]) -> Headers:
+    """Return what says what an object is, and its metadata, of the headers that it has."""
+    kept = [(name, seen[name]) for name in _KEPT_HEADERS if name in seen]
+    kept += [
+        (name, value)
+        for name, value in seen.items()
+        if name.startswith("x-amz-meta-") and name != _core.S3_TOKEN_HEADER
+    ]
+    return kept
 
 
 def _storage_of(seen: Mapping[str, str], settings: Settings) -> Headers:

@@ -15,6 +15,7 @@ from collections.abc import Callable
 import hflush
 import pytest
 from faults.shim.control import Faults
+from hflush import output_kinds
 from support.data import dataset, frame, parse_frames
 from support.stores import FILES, SHARED, Store
 from support.waiting import DEADLINE_S, Task, together
@@ -313,9 +314,31 @@ def test_progress_callback_may_use_the_stream(store: Store, path: str) -> None:
     Task(write_all).result()
     assert bool(seen) is (store.name in ("hdfs", "s3"))
     assert [position for position, _, _ in seen] == [written for _, _, written in seen]
-    assert all(0 < position <= 64 * MIB for position, _, _ in seen)
+    assert all(0 <= position <= 64 * MIB for position, _, _ in seen)
     assert {answer for _, answer, _ in seen} <= {store.options["supports-hsync"]}
     assert store.fs.get_file_status(path).length == 64 * MIB
+
+
+@pytest.mark.rule("CONC-11")
+@pytest.mark.stores("hdfs", "s3")
+def test_a_write_whose_progress_raises_has_not_begun(
+    store: Store, path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """CONC-11: who writes again, since the write failed, has written once."""
+    monkeypatch.setattr(output_kinds, "_REPORT_INTERVAL_S", 0.0)
+    outcomes = iter([None, InterruptedError("the program's own"), None])
+
+    def progress() -> None:
+        if outcome := next(outcomes, None):
+            raise outcome
+
+    out = store.fs.create(path, progress=progress)
+    out.write(b"1")
+    with pytest.raises(InterruptedError, match="own"):
+        out.write(b"record")
+    out.write(b"record")
+    out.close()
+    assert store.read(path) == b"1record"
 
 
 @pytest.mark.rule("CONC-12")

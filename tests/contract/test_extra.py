@@ -623,6 +623,21 @@ class TestLinks:
             store.fs.open(store.path("dangling"))
 
     @pytest.mark.rule("EXTRA-9", divergence=("raw", "crc"))
+    @pytest.mark.stores("crc")
+    def test_the_sums_are_beside_what_they_lead_to(self, store: Store, path: str):
+        """A file has the same sums by each of its names: for readers and for writers."""
+        store.write(path, DATA)
+        link = store.path("link")
+        os.symlink(path, link)
+        store.write(link, DATA * 2)
+        assert store.read(path) == store.read(link) == DATA * 2
+        assert sorted(os.listdir(store.root)) == [".file.crc", "file", "link"]
+        with open(path, "r+b") as file:
+            file.write(b"damage")
+        with pytest.raises(hflush.ChecksumError):
+            store.read(link)
+
+    @pytest.mark.rule("EXTRA-9", divergence=("raw", "crc"))
     @pytest.mark.rule("STATUS-7", "STATUS-16")
     @pytest.mark.stores("raw", "crc")
     def test_a_loop_ends(self, store: Store):

@@ -6,6 +6,8 @@ import io
 import json
 import os
 import re
+import subprocess
+import sys
 import threading
 from pathlib import Path
 from typing import Any
@@ -14,9 +16,11 @@ import hflush
 import pytest
 from hflush import capabilities
 from hflush.errors import ConcurrentWriterError
+from hflush.local import resuming
 from hflush.tokens import Token
 from support.data import dataset
 from support.stores import S3Store, Store
+from support.waiting import DEADLINE_S
 
 SMALL, LARGE = 100, (11 << 20) + 4321  # less than a part; two parts and more
 
@@ -165,6 +169,66 @@ def test_a_forked_child_does_not_keep_a_file_that_is_closed(store: Store) -> Non
     os.close(end)
     os.close(waits)
     os.waitpid(child, 0)
+    assert store.content(store.path("f")) == b"kept"
+
+
+# Dies; a child that it has forked lives on until its input ends.
+DIES = """
+import os, signal, sys
+import hflush
+
+out, summed = (hflush.create(url) for url in sys.argv[1:])
+out.write(b"kept")
+print(out.persist().hex(), flush=True)
+summed.write(bytes(1 << 20))
+summed.flush()
+if os.fork() == 0:
+    print("child", flush=True)
+    sys.stdin.read()
+    os._exit(0)
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+@pytest.mark.stores("raw")
+def test_a_child_of_a_writer_that_dies_is_no_writer(store: Store) -> None:
+    """Others go on with the file; readers of sums take nothing for what is still being written."""
+    path, summed = store.path("f"), store.path("summed")
+    command = [sys.executable, "-c", DIES, path, f"file+crc://{summed}"]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    with subprocess.Popen(command, text=True, **pipes) as process:
+        token, child = (process.stdout.readline().strip() for _ in range(2))
+        assert child == "child"
+        process.wait(DEADLINE_S)
+        hflush.commit(bytes.fromhex(token), conf=settings(store))
+        with open(summed, "r+b") as file:
+            file.write(b"damage")
+        with pytest.raises(hflush.ChecksumError), hflush.open(f"file+crc://{summed}") as damaged:
+            damaged.read(100)
+        process.stdin.close()
+    assert store.content(path) == b"kept"
+
+
+@pytest.mark.stores("raw")
+@pytest.mark.parametrize("closes_first", [False, True])
+def test_a_stream_that_is_closed_keeps_nothing(
+    store: Store, monkeypatch: pytest.MonkeyPatch, closes_first: bool
+) -> None:
+    """Also where it is closed while persist() takes the lock."""
+    out = client(store).create(store.path("f"))
+    out.write(b"kept")
+    held = resuming.held
+
+    def slowly(path: str) -> Any:
+        if closes_first:
+            out.close()
+        return held(path)
+
+    monkeypatch.setattr(resuming, "held", slowly)
+    token = out.persist()
+    monkeypatch.undo()
+    out.close()
+    hflush.commit(token, conf=settings(store))
     assert store.content(store.path("f")) == b"kept"
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import select
 import signal
 import threading
 from collections.abc import Iterator
@@ -12,7 +13,7 @@ from types import FrameType
 import pytest
 from support.data import frame, parse_frames
 from support.stores import Store
-from support.waiting import Task
+from support.waiting import DEADLINE_S, Task, wait_until
 from threads.rounds import rounds
 
 
@@ -99,3 +100,26 @@ def test_interrupts_at_any_moment(store: Store, armed: Armed) -> None:
     assert set(accepted) <= set(mine)
     assert [number for thread, number, _ in found if thread == 1] == list(range(competitor))
     assert interrupted or rounds(300) < 50
+
+
+@pytest.mark.stores("raw")
+def test_a_close_behind_a_pipe_that_is_full(store: Store, armed: Armed) -> None:
+    """It is interrupted, and so is the write of another thread that the pipe holds up."""
+    path = store.path("pipe")
+    os.mkfifo(path)
+    reader = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+    out = store.fs.create(path)
+    writer = Task(out.write, bytes(1 << 20))
+    assert select.select([reader], [], [], DEADLINE_S)[0]
+
+    def interrupt() -> None:
+        wait_until(lambda: out.closed, "close() has begun")
+        os.kill(os.getpid(), signal.SIGINT)
+
+    interrupts = Task(interrupt)
+    with pytest.raises(KeyboardInterrupt), armed:
+        out.close()
+    interrupts.result()
+    with pytest.raises(OSError, match="write of"):
+        writer.result()
+    os.close(reader)

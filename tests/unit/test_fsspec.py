@@ -820,6 +820,18 @@ def test_a_forked_child_ends_no_transaction(fs, tmp_path):
     assert (tmp_path / "x").read_bytes() == b"data"
 
 
+def test_put_of_a_tree_with_a_pipe(fs, tmp_path):
+    """It has no end: nothing is copied."""
+    (tmp_path / "d").mkdir()
+    (tmp_path / "d" / "a").write_bytes(b"data")
+    os.mkfifo(tmp_path / "d" / "pipe")
+    for names in (f"{tmp_path}/d", f"{tmp_path}/d/*"):
+        with pytest.raises(OSError, match="neither a file nor a directory") as refusal:
+            fs.put(names, f"{tmp_path}/out/", recursive=True)
+        assert refusal.value.filename.endswith("/d/pipe")
+    assert not (tmp_path / "out").exists()
+
+
 def test_put_in_a_transaction_lets_others_read(fs, tmp_path):
     """Also where it replaces a file, and with options that say how."""
     source, target = tmp_path / "a", tmp_path / "b"
@@ -1172,6 +1184,8 @@ class TestS3:
             for key in ("a", "a/x", "a/y/z", "ab"):
                 server.put(key, b"data")
             fs = fsspec.filesystem("hflush+s3", conf=server.conf)
+            found = hflush.FileSystem.get("s3://bucket/", server.conf).glob_status("/a/[xy]")
+            assert [status.path for status in found] == ["s3://bucket/a/x", "s3://bucket/a/y"]
             with pytest.raises(OSError, match="others below its key") as refusal:
                 fs.mv("bucket/a", "bucket/b", recursive=True)
             assert refusal.value.errno == errno.ENOTEMPTY
@@ -1376,6 +1390,10 @@ class TestOptions:
                 {"fs.s3a.encryption.algorithm": "AES256", "fs.s3a.encryption.key": ""},
             ),
             (
+                {"s3_additional_kwargs": {"ServerSideEncryption": "aws:kms"}},
+                {"fs.s3a.encryption.algorithm": "SSE-KMS", "fs.s3a.encryption.key": ""},
+            ),
+            (
                 {"requester_pays": True, "fixed_upload_size": True},
                 {
                     "fs.s3a.requester.pays.enabled": "true",
@@ -1397,6 +1415,7 @@ class TestOptions:
         conf = {
             "fs.s3a.endpoint": "https://elsewhere",
             "fs.s3a.bucket.b.c.endpoint": "https://elsewhere",
+            "fs.s3a.bucket.b.c.assumed.role.sts.endpoint": "https://sts",
             "fs.s3a.bucket.b.secret.key": "other",
             "fs.s3a.bucket.b.multipart.size": "5M",
             "fs.s3a.bucket.b.server-side-encryption.key": "old",
@@ -1410,10 +1429,12 @@ class TestOptions:
             secret="s",
             endpoint_url="http://here",
             client_kwargs={"verify": True},
-            s3_additional_kwargs={"SSEKMSKeyId": "new"},
+            s3_additional_kwargs={"ServerSideEncryption": "aws:kms", "SSEKMSKeyId": "new"},
         )
         assert found == {
             "fs.s3a.endpoint": "http://here",
+            "fs.s3a.bucket.b.c.assumed.role.sts.endpoint": "https://sts",
+            "fs.s3a.encryption.algorithm": "SSE-KMS",
             "fs.s3a.bucket.b.multipart.size": "5M",
             "fs.s3a.aws.credentials.provider": "SimpleAWSCredentialsProvider",
             "fs.s3a.access.key": "k",
@@ -1435,6 +1456,7 @@ class TestOptions:
             ({"client_kwargs": {"endpont_url": "x"}}, TypeError, "client_kwargs 'endpont_url'"),
             ({"config_kwargs": {"s3": {"use_arn_region": True}}}, TypeError, "use_arn_region"),
             ({"s3_additional_kwargs": {"Tagging": "a=b"}}, TypeError, "Tagging"),
+            ({"s3_additional_kwargs": {"SSEKMSKeyId": "k"}}, ValueError, "without Server"),
             ({"anon": "yes"}, TypeError, "anon must be bool"),
             ({"key": "k"}, ValueError, "key without secret"),
             ({"token": "t"}, ValueError, "token without key"),

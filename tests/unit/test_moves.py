@@ -694,6 +694,23 @@ class TestRenamesOfObjects:
             fs.rename("/b", "/c")
             assert server.count("CreateMultipartUpload") == 0
 
+    def test_what_an_object_is(self, server: ScriptedS3, fs: hflush.FileSystem):
+        """Also in another bucket: what browsers and programs read it by, and its metadata."""
+        properties = {
+            "content-type": "application/json",
+            "content-encoding": "gzip",
+            "x-amz-meta-owner": "ann",
+        }
+        server.put("a", b"data")
+        server.objects["a"].headers = properties
+        with ScriptedS3() as other:
+            target = hflush.FileSystem.new_instance("s3://bucket/", other.conf)
+            transfer.copy(fs, "/a", target, "/b", delete_source=True, overwrite=True)
+            put = next(request for request in other.log if request.method == "PUT")
+            assert {name: put.head.get(name) for name in properties} == properties
+            assert other.objects["b"].data == b"data"
+        assert "a" not in server.objects
+
     def test_how_a_tree_is_stored(self, server: ScriptedS3, fs: hflush.FileSystem):
         """As its listing shows it."""
         server.put("d/a", b"a")

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
     from typing_extensions import Buffer, Self, Unpack
 
+    from .claims import Claim
     from .keywords import CreateKeywords, OpenKeywords
     from .namespace import Conf
     from .options import Options
@@ -523,8 +524,9 @@ class FileSystem(OptionalOperations):
             if tracked in self._streams:
                 self._streams.remove(tracked)
                 self._finished.add(stream, stream._own_statistics())
-        if stream._held is not None:
-            stream._held.release()
+            held, stream._held = stream._held, None
+        if held is not None:
+            held.release()
 
     def resume(self, token: bytes) -> FSDataOutputStream:
         """Go on with a stream at the byte where it was persisted: see :func:`hflush.resume`."""
@@ -535,8 +537,17 @@ class FileSystem(OptionalOperations):
         found, path = self._own_token(token)
         stream, held = self._resume(found, path, before_cut)
         self._track(stream, path, "ab", CreateOptions({}, True))
-        stream._held = held
+        if held is not None:
+            self._hold(stream, held)
         return stream
+
+    def _hold(self, stream: FSDataOutputStream, claim: Claim) -> None:
+        """Keep a claim until a stream ends; release it if that has happened."""
+        with self._lock:
+            if ref(stream) in self._streams:
+                stream._held = claim
+                return
+        claim.release()
 
     def commit(self, token: bytes) -> None:
         """Publish what was persisted: see :func:`hflush.commit`."""

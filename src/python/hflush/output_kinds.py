@@ -78,10 +78,9 @@ class ReportingOutputStream(FSDataOutputStream):
             self._progress()
 
     def write(self, b: Buffer, off: int = 0, len: int | None = None) -> int:
-        """Append and report."""
-        written = super().write(b, off, len)
+        """Report and append: what was appended is not followed by an exception."""
         self._report()
-        return written
+        return super().write(b, off, len)
 
     def hflush(self) -> None:
         """Make visible and report."""

@@ -1462,7 +1462,8 @@ TEST_CASE("a proxy without a scheme stays in between; what is secret of its url 
   }
   for (const char* const password : {"hidden", "hid/den", "hid#den@"}) {
     settings.proxy = "http://user:" + std::string(password) + "@127.0.0.1:1";
-    const Status failure = Bench(settings).fetch(request("GET", "http://store.invalid/")).end.failure;
+    const Status failure =
+        Bench(settings).fetch(request("GET", "http://store.invalid/")).end.failure;
     CHECK_FALSE(has(failure.message(), "hid"));
     CHECK(has(failure.message(), "(proxy 127.0.0.1:1)"));
   }

@@ -7,17 +7,24 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cerrno>
+#include <optional>
+#include <utility>
 #include <vector>
+
+#include "hflush/env/parent_only.h"
 
 namespace hflush::env {
 namespace {
 
 class PosixFile final : public WritableFile {
  public:
-  PosixFile(int descriptor, bool is_locked) noexcept
-      : descriptor_(descriptor), is_locked_(is_locked) {}
+  PosixFile(int descriptor, bool is_locked) : descriptor_(descriptor) {
+    if (is_locked) lock_.emplace(descriptor);
+  }
   ~PosixFile() override {
+    lock_.reset();
     if (descriptor_ >= 0) ::close(descriptor_);
   }
 
@@ -42,8 +49,14 @@ class PosixFile final : public WritableFile {
 
   int wait_writable() noexcept override {
     pollfd waiting{descriptor_, POLLOUT, 0};
-    return ::poll(&waiting, 1, -1) >= 0 || errno == EINTR ? 0 : errno;
+    while (!given_up_.load(std::memory_order_relaxed)) {
+      const int ready = ::poll(&waiting, 1, kWaitMs);
+      if (ready != 0) return ready > 0 || errno == EINTR ? 0 : errno;
+    }
+    return ECANCELED;
   }
+
+  void give_up() noexcept override { given_up_.store(true, std::memory_order_relaxed); }
 
   int truncate(std::uint64_t size) noexcept override {
     return ::ftruncate(descriptor_, static_cast<off_t>(size)) == 0 ? 0 : errno;
@@ -51,7 +64,8 @@ class PosixFile final : public WritableFile {
 
   int close() noexcept override {
     const int descriptor = std::exchange(descriptor_, -1);
-    const int locked = is_locked_ ? ::fcntl(descriptor, F_DUPFD_CLOEXEC, STDERR_FILENO + 1) : -1;
+    const int locked = lock_ ? ::fcntl(descriptor, F_DUPFD_CLOEXEC, STDERR_FILENO + 1) : -1;
+    lock_.reset();
     // Also after EINTR the descriptor is gone, and what FUSE or NFS were about to write is not
     // there.
     const int error_number = ::close(descriptor) == 0 ? 0 : errno;
@@ -61,7 +75,10 @@ class PosixFile final : public WritableFile {
   }
 
  private:
-  // A forked child shares the open file, and with it the lock.
+  // How long a wait takes no notice of give_up().
+  static constexpr int kWaitMs = 50;
+
+  // A child that is being forked may share the open file, and with it the lock.
   static void unlock_and_close(int descriptor) noexcept {
     struct flock everything{};
     everything.l_type = F_UNLCK;
@@ -70,7 +87,8 @@ class PosixFile final : public WritableFile {
   }
 
   int descriptor_;
-  const bool is_locked_;
+  std::optional<ParentOnly> lock_;
+  std::atomic<bool> given_up_ = false;
 };
 
 }  // namespace

@@ -28,6 +28,8 @@ class WritableFile {
   virtual int sync() noexcept = 0;
   // Waits until the file takes bytes again, after write_some() answered -EAGAIN: 0 or errno.
   virtual int wait_writable() noexcept = 0;
+  // Ends such waits, soon, with ECANCELED, and those to come. Thread-safe.
+  virtual void give_up() noexcept {}
   // Cuts the file to `size` bytes: 0 or errno. Nothing is written after it.
   virtual int truncate(std::uint64_t size) noexcept = 0;
   // Releases the descriptor whatever it answers: 0 or errno. Called once.
@@ -37,8 +39,8 @@ class WritableFile {
 };
 
 // A file of the operating system. Owns `descriptor`; the destructor closes it if close() did not
-// run. `is_locked`: close() ends a lock of the open file (F_OFD_SETLK), also where a forked child
-// has the descriptor, too.
+// run. `is_locked`: close() ends a lock of the open file (F_OFD_SETLK), and forked children do not
+// keep it. May throw std::bad_alloc.
 std::unique_ptr<WritableFile> make_posix_file(int descriptor, bool is_locked = false);
 
 // Writes all of `pieces`, in order, however many system calls that takes. After a failure an

@@ -38,6 +38,7 @@ class RawDestination final : public Destination {
   }
   Status flush() override { return {}; }
   Status sync() override { return sync_file(*file_, path_); }
+  void give_up() noexcept override { file_->give_up(); }
   Status close() override { return close_file(*file_, path_); }
 
   void cut(std::uint64_t size) noexcept { static_cast<void>(file_->truncate(size)); }
@@ -88,6 +89,8 @@ class ChecksummedDestination final : public Destination {
     HFLUSH_RETURN_IF_ERROR(data_.sync());
     return sync_file(*sidecar_, sidecar_path_);
   }
+
+  void give_up() noexcept override { data_.give_up(); }
 
   Status close() override {
     Status outcome = files_disagree_ ? Status() : flush();

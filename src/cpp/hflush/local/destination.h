@@ -28,6 +28,8 @@ class Destination {
   virtual Status flush() = 0;
   // flush(), and everything to the disk device.
   virtual Status sync() = 0;
+  // Ends waits for what a pipe leads to. Thread-safe.
+  virtual void give_up() noexcept = 0;
   // flush(), and releases the files whatever happens. After a failure, then or before, what is left
   // is a prefix that its checksums cover, as far as the system lets us. Called once.
   virtual Status close() = 0;

@@ -190,6 +190,8 @@ void LocalSink::finish(stream::SinkEvents& events) {
   }
 }
 
+void LocalSink::give_up() noexcept { destination_->give_up(); }
+
 Status LocalSink::abandon() noexcept {
   take_back().clear();
   if (std::exchange(closed_, true)) return {};

@@ -51,6 +51,7 @@ class LocalSink final : public stream::Sink {
   std::size_t put(stream::Batch batch, std::optional<stream::Level> level,
                   stream::SinkEvents& events) override;
   void finish(stream::SinkEvents& events) override;
+  void give_up() noexcept override;
   Status abandon() noexcept override;
   void add_statistics(Statistics& statistics) const override;
 
@@ -83,7 +84,8 @@ class LocalSink final : public stream::Sink {
   env::Executor& executor_;
   const env::Clock& clock_;
 
-  // Used by the thread that drives the destination: a worker while it is kWriting, else the caller.
+  // Used by the thread that drives the destination: a worker while it is kWriting, else the caller;
+  // and by who gives up.
   const std::unique_ptr<Destination> destination_;
   std::uint64_t written_;
   bool broken_ = false;  // a write or sync failed: nothing more is written

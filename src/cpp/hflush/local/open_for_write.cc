@@ -274,7 +274,7 @@ StreamResult append_raw(const std::string& path, bool sync_on_close) {
   LocalSinkOptions sink_options;
   sink_options.geometry.start = static_cast<std::uint64_t>(status.st_size);
   sink_options.sync_on_close = sync_on_close;
-  sink_options.inode = status.st_ino;
+  sink_options.inode = inode_of(descriptor.get());
   return make_stream(path, make_raw_destination(env::make_posix_file(descriptor.release()), path),
                      std::move(sink_options));
 }

@@ -481,6 +481,10 @@ Status OutputStream::publish_locked(Interrupt& interrupt) {
 Status OutputStream::release_sink_locked() {
   // A signal handler may have forked during the wait that ended here: the sink is the parent's.
   if (is_foreign()) return {};
+  if (sink_turn_.taken) {
+    const MutexUnlock unlock(mutex_);
+    sink_->give_up();
+  }
   while (sink_turn_.taken) changed_.wait(mutex_);
   const TurnHolder turn(sink_turn_, changed_);
   sealed_.clear();

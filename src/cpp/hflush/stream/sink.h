@@ -112,6 +112,9 @@ class Sink {
   virtual std::size_t put(Batch batch, std::optional<Level> level, SinkEvents& events) = 0;
   // The one attempt to publish; everything was put. Reports finished() or failed().
   virtual void finish(SinkEvents& events) = 0;
+  // abandon() follows when the call under way returns: that waits no longer than it has to for who
+  // takes the bytes. Thread-safe.
+  virtual void give_up() noexcept {}
   // Releases everything; publishes nothing more. No event follows its return. Does not wait for a
   // network. Called after a failure, or instead of finish().
   virtual Status abandon() noexcept = 0;

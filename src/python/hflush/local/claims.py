@@ -15,6 +15,7 @@ import logging
 import os
 from contextlib import suppress
 from functools import cache
+from weakref import WeakSet
 
 from .. import paths
 from ..atomic import is_temporary
@@ -55,6 +56,7 @@ class LocalClaim(Claim):
         self._descriptors: list[int] = []
         self._process = os.getpid()
         self.is_locked = True
+        _claims.add(self)
 
     def add(self, path: str) -> bool:
         """Lock a file; False if it is being removed. Without locks (some mounts) no sweep works."""
@@ -84,7 +86,7 @@ class LocalClaim(Claim):
         return True
 
     def release(self) -> None:
-        """Unlock, also where a child that was forked meanwhile has the descriptors, too."""
+        """Unlock, also where a child that is being forked has the descriptors, too."""
         while self._descriptors:
             descriptor = self._descriptors.pop()
             if self._process == os.getpid():
@@ -94,6 +96,19 @@ class LocalClaim(Claim):
 
     def __del__(self) -> None:
         self.release()
+
+
+# Those of this process.
+_claims: WeakSet[LocalClaim] = WeakSet()
+
+
+def _leave_to_parent() -> None:
+    """In a forked child: close what would keep the parent's locks when that has ended."""
+    for made in list(_claims):
+        made.release()
+
+
+os.register_at_fork(after_in_child=_leave_to_parent)
 
 
 def claim(*files: str) -> LocalClaim | None:

@@ -266,6 +266,10 @@ class _LocalFiles(FileSystem):
             return [paths.child(directory, name) for name in os.listdir(directory)]
         return []
 
+    def _write_target(self, path: str) -> str:
+        """Return the target of a link: create writes to the target, and the link stays."""
+        return os.path.realpath(path) if os.path.islink(path) else path
+
     def _set_times(self, path: str, modification_time: int, access_time: int) -> None:
         modified = _to_ns("modification_time", modification_time)
         self._namespace.set_times(path, modified, _to_ns("access_time", access_time))
@@ -387,10 +391,6 @@ class LocalFileSystem(_LocalFiles):
             append=not overwrite and options_of.CreateFlag.APPEND in options.flags,
         )
 
-    def _write_target(self, path: str) -> str:
-        """Return the target of a link: create writes to the target, and the link stays."""
-        return os.path.realpath(path) if os.path.islink(path) else path
-
     def _append(self, path: str, options: CreateOptions) -> FSDataOutputStream:
         return self._namespace.append(
             self._stream_type(options), path, sync_on_close=self._syncs_on_close(options)
@@ -407,7 +407,7 @@ class LocalFileSystem(_LocalFiles):
         stream.hsync()
         try:
             if stream._held is None:
-                stream._held = resuming.held(path)
+                self._hold(stream, resuming.held(path))
             state = resuming.state_at(self._namespace, stream, path, length)
         except resuming.GONE as gone:
             raise resuming.stale(path) from gone
@@ -592,10 +592,14 @@ class ChecksumFileSystem(_LocalFiles):
         if is_too_much and options_of.BYTES_PER_CHECKSUM in hints:
             wanted.bytes_per_checksum = None
 
+    def _write_target(self, path: str) -> str:
+        """Return the target of a link, beside which its sums are."""
+        return self._resolve_to_change(super()._write_target(path))
+
     def _create(self, path: str, overwrite: bool, options: CreateOptions) -> FSDataOutputStream:
         return self._namespace.create(
             self._stream_type(options),
-            path,
+            self._write_target(path) if overwrite else path,
             overwrite=overwrite,
             create_parent=options.create_parent,
             permission=self._masked(options.permission, _FILE_MODE),
@@ -625,7 +629,8 @@ class ChecksumFileSystem(_LocalFiles):
         raise unsupported("append", self.store_name, path)
 
     def _open(self, path: str, buffer_size: int) -> FSDataInputStream:
-        file = self._namespace.open(path, verify=self._verifies_checksums)
+        target = super()._write_target(path)
+        file = self._namespace.open(target, verify=self._verifies_checksums)
         return self._input(file, path, buffer_size, seeks_past_end=False)
 
     def _file_checksum(self, path: str) -> FileChecksum:

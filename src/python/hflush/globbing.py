@@ -34,7 +34,7 @@ def glob(patterns: Iterable[str], status: Status, listing: Listing) -> list[File
     patterns : iterable of str
         Absolute, normalised except for their wildcards, and without braces.
     status, listing : callable
-        How to ask for one path and for the children of a directory; a missing path is
+        How to ask for one path and for what is below it, of a file nothing; a missing path is
         FileNotFoundError.
 
     Raises
@@ -78,9 +78,8 @@ def _match(pattern: str, status: Status, listing: Listing) -> Iterator[FileStatu
 
 
 def _entries(directory: str, listing: Listing) -> Iterable[FileStatus]:
-    """Return what is in a directory; a file lists itself, unless a directory has its name, too."""
     try:
-        return [entry for entry in listing(directory) if entry.path != directory]
+        return listing(directory)
     except OSError as failure:
         if _means_no_match(failure):
             return ()

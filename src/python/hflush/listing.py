@@ -149,8 +149,13 @@ class Listing(NameSpace):
         text = paths.as_text(pattern)
         here = text and "."  # what an alternative that is empty stands for
         absolute = [self._resolve(one or here) for one in expand_braces(text)]
-        found = glob(absolute, self._status, self._list)
+        found = glob(absolute, self._status, self._list_below)
         return [status for status in found if filter is None or filter(status.path)]
+
+    def _list_below(self, path: str) -> list[FileStatus]:
+        """Return the children of a path: a file lists itself, and has none, or some on S3."""
+        own = self._public_name(path)
+        return [status for status in self._list(path) if status.path != own]
 
     def get_content_summary(self, path: StrPath) -> ContentSummary:
         """Count files, directories and bytes at and below a path; on HDFS with its quotas.

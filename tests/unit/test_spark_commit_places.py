@@ -99,6 +99,18 @@ def test_a_link_that_leads_nowhere_is_no_record(tmp_path: Path) -> None:
         vacuum(str(tmp_path))
 
 
+@pytest.mark.parametrize("name", ["00.intent", "007.record"])
+def test_a_number_that_hflush_writes_otherwise_is_none(tmp_path: Path, name: str) -> None:
+    """Such a file cannot be read by its number: to look again would never end. It stays."""
+    odd = tmp_path / "_hflush" / "commits" / name
+    odd.parent.mkdir(parents=True)
+    odd.write_bytes(b"")
+    committed(tmp_path, "part-1")
+    vacuum(str(tmp_path))
+    assert hflush.spark.files(str(tmp_path)) == [f"file://{tmp_path}/part-1"]
+    assert odd.exists()
+
+
 @pytest.mark.parametrize(
     "name", ["", "_hflush", "_hflush/commits", "_hflush/staging", "_spark_metadata"]
 )

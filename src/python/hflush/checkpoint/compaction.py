@@ -17,7 +17,15 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
 
-__all__ = ["SUFFIX", "Batches", "absent", "batch_id_of", "fitting_interval_of", "interval_of"]
+__all__ = [
+    "SUFFIX",
+    "Batches",
+    "absent",
+    "batch_id_of",
+    "fitting_interval_of",
+    "interval_of",
+    "number_of",
+]
 
 SUFFIX = ".compact"
 _MAX_ABSENT = 1000
@@ -31,12 +39,15 @@ def absent(wanted: range, ids: Iterable[int]) -> list[int]:
     return list(islice(filterfalse(set(ids).__contains__, wanted), _MAX_ABSENT))
 
 
+def number_of(name: str) -> int | None:
+    """Return the number that a name is, or None: with leading zeros it is another name."""
+    is_number = name.isascii() and name.isdecimal() and name == str(int(name))
+    return int(name) if is_number else None
+
+
 def batch_id_of(name: str) -> int | None:
     """Return the id of the batch that a file of this name is, or None if it is not one's."""
-    digits = name.removesuffix(SUFFIX)
-    if digits.isascii() and digits.isdecimal() and digits == str(int(digits)):
-        return int(digits)
-    return None
+    return number_of(name.removesuffix(SUFFIX))
 
 
 def interval_of(compacted: Iterable[int], configured: int) -> int:

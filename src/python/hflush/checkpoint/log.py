@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar, cast
 
 from .. import paths
 from ..errors import ConcurrentWriterError, NotDurableError, attach
-from .compaction import absent
+from .compaction import absent, number_of
 from .manager import CheckpointFileManager
 
 if TYPE_CHECKING:
@@ -193,7 +193,7 @@ class MetadataLog(Generic[T]):
         except FileNotFoundError:
             return []
         names = [paths.basename(status.path) for status in found if status.is_file]
-        return sorted(int(name) for name in names if _is_batch(name))
+        return sorted(number for name in names if (number := number_of(name)) is not None)
 
     def purge(self, threshold: int) -> None:
         """Remove the batches with ids below `threshold`, the oldest first."""
@@ -254,10 +254,6 @@ class MetadataLog(Generic[T]):
         if batch_id < 0:
             raise ValueError(f"a batch id must not be negative, as {batch_id} is")
         return paths.child(self.manager.path, str(batch_id))
-
-
-def _is_batch(name: str) -> bool:
-    return name.isascii() and name.isdecimal() and name == str(int(name))
 
 
 def _as_bytes(data: object) -> bytes:

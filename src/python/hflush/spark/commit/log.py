@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from ... import paths
 from ...checkpoint import CheckpointFileManager
+from ...checkpoint.compaction import number_of
 from ...errors import is_undecided, means_file_there
 from .access import share
 from .machine import Seen
@@ -240,5 +241,5 @@ def create_once(
 
 
 def _numbers(names: list[str], suffix: str) -> set[int]:
-    stems = [name[: -len(suffix)] for name in names if name.endswith(suffix)]
-    return {int(stem) for stem in stems if stem.isascii() and stem.isdigit()}
+    numbers = (number_of(name.removesuffix(suffix)) for name in names if name.endswith(suffix))
+    return {number for number in numbers if number is not None}

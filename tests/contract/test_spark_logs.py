@@ -279,7 +279,7 @@ def test_a_damaged_file_is_named(store: Store, content: bytes, problem: str):
     log = sink_log(store)
     path = store.path("out", "_spark_metadata", "0")
     store.write(path, content)
-    for read in (log.all_files, lambda: log.get(0)):
+    for read in (log.all_files, lambda: log.get(0), lambda: log.add(0, [])):
         with pytest.raises(hflush.CorruptLogError, match="corrupt log file") as failure:
             read()
         assert problem in failure.value.strerror

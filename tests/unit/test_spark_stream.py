@@ -16,7 +16,7 @@ import pytest
 
 pytest.importorskip("pyspark")
 
-from hflush.checkpoint import FileStreamSinkLog, SinkFileStatus
+from hflush.checkpoint import CorruptLogError, FileStreamSinkLog, SinkFileStatus
 from hflush.spark.commit.committer import Committer
 from hflush.spark.commit.strays import claim_of
 from hflush.spark.settings import WriteSettings
@@ -78,8 +78,7 @@ def test_a_query_that_is_refused_leaves_nothing(
     """Spark makes a writer for each call."""
     settings = WriteSettings.of_stream({"path": str(tmp_path)})
     with in_task(batch):
-        rows = iter([pa.RecordBatch.from_pydict({"a": [1]})])
-        message = StreamWriter(settings, SCHEMA).write(rows)
+        message = StreamWriter(settings, SCHEMA).write(iter([a_row()]))
     if is_job_there:
         (tmp_path / "_SUCCESS").touch()
     with pytest.raises(FileExistsError if is_job_there else FileNotFoundError):
@@ -189,6 +188,25 @@ def test_entries_of_old_files_are_dropped_as_files_are_compacted(
     assert len(list(tmp_path.glob("part-*"))) == 3
 
 
+@pytest.mark.parametrize(("interval", "entry"), [("10", "0"), ("1", "0.compact")])
+def test_a_batch_whose_entry_is_damaged_is_not_taken_for_committed(
+    tmp_path: Path, interval: str, entry: str
+) -> None:
+    """Readers see nothing of it: its second run fails, and leaves the rows."""
+    writer = StreamWriter(
+        WriteSettings.of_stream({"path": str(tmp_path), _INTERVAL: interval}), SCHEMA
+    )
+    with in_task():
+        first, again = (writer.write(iter([a_row()])) for _ in range(2))
+    writer.commit([first], 0)
+    (tmp_path / "_spark_metadata" / entry).write_bytes(b"")
+    with pytest.raises(CorruptLogError, match=f"_spark_metadata/{entry}'"):
+        writer.commit([again], 0)
+    with pytest.raises(CorruptLogError):
+        writer.abort([again], 0)
+    assert len(list(tmp_path.glob("part-*"))) == 2
+
+
 @pytest.mark.parametrize("latest", [3, 4])
 def test_a_batch_in_which_sparks_sink_was_killed_is_named(tmp_path: Path, latest: int) -> None:
     """It may be of this query: the message says how that goes on."""
@@ -202,6 +220,10 @@ def test_a_query_whose_earlier_batches_are_elsewhere_leaves_nothing(tmp_path: Pa
     with pytest.raises(FileNotFoundError, match="is at batch 3, and none before it is here"):
         Owner(f"file://{tmp_path}", {}).claim("q", 3, None)
     Owner(f"file://{tmp_path}", {}).claim("p", 0, None)
+
+
+def a_row() -> pa.RecordBatch:
+    return pa.RecordBatch.from_pydict({"a": [1]})
 
 
 @contextmanager
@@ -225,9 +247,7 @@ def test_tasks_write_where_the_driver_says(tmp_path: Path, monkeypatch: pytest.M
     writer = StreamWriter(WriteSettings.of_stream({"path": "out"}), SCHEMA)
     monkeypatch.chdir(tmp_path / "executor")
     with in_task():
-        message = pickle.loads(pickle.dumps(writer)).write(
-            iter([pa.RecordBatch.from_pydict({"a": [1]})])
-        )
+        message = pickle.loads(pickle.dumps(writer)).write(iter([a_row()]))
     monkeypatch.undo()
     (file,) = (tmp_path / "driver" / "out").glob("part-*")
     assert [status.path for status in message.files] == [f"file://{file}"]
@@ -239,7 +259,7 @@ def s3_batch(
     options = {"path": "s3://bucket/out", **server.conf, **(conf or {})}
     writer = StreamWriter(WriteSettings.of_stream(options), SCHEMA)
     with in_task(batch):
-        return writer, writer.write(iter([pa.RecordBatch.from_pydict({"a": [1]})]))
+        return writer, writer.write(iter([a_row()]))
 
 
 @pytest.mark.parametrize("uploads", ["true", "false"])

@@ -141,10 +141,12 @@ class Batches(NamedTuple):
         """Return the name of the file of a batch."""
         return f"{batch_id}{SUFFIX}" if self.compacts(batch_id) else str(batch_id)
 
-    def holds(self, batch_id: int) -> bool:
-        """Whether a batch is stored: in a file of its own, or within a compact one."""
-        own = {str(batch_id), f"{batch_id}{SUFFIX}"}
-        return batch_id <= self.last_compacted or not own.isdisjoint(self.names)
+    def holder(self, batch_id: int) -> str | None:
+        """Return the name of the file that readers take a batch from; None: it is not stored."""
+        last = self.last_compacted
+        if batch_id <= last:
+            return f"{last}{SUFFIX}"
+        return str(batch_id) if str(batch_id) in self.names else None
 
     def needed(self, batch_id: int) -> range:
         """Return the ids whose files hold all entries up to a batch, it included."""

@@ -175,7 +175,8 @@ class CompactibleFileStreamLog(SparkLog[list[EntryT]], Generic[EntryT]):
         FileNotFoundError
             Batches before it are missing: a log with a gap cannot be read any more.
         CorruptLogError
-            A file that was to be compacted is damaged.
+            A file that was to be compacted is damaged; or the one that has the batch is, of which
+            readers see nothing.
         ValueError, TypeError
             `batch_id` is negative or not an int; an entry must not be written.
         NotDurableError
@@ -188,7 +189,7 @@ class CompactibleFileStreamLog(SparkLog[list[EntryT]], Generic[EntryT]):
         for entry in entries:
             self._check(entry, batch_id)
         batches = self._batches()
-        if batches.holds(batch_id):
+        if self._has(batches, batch_id):
             return False
         if missing := batches.missing(batches.before(batch_id)):
             raise self._gap(missing, f"batch {batch_id} cannot follow")
@@ -196,7 +197,7 @@ class CompactibleFileStreamLog(SparkLog[list[EntryT]], Generic[EntryT]):
             try:
                 earlier = self._read(map(batches.name, batches.before(batch_id)))
             except FileNotFoundError:
-                if self._batches().holds(batch_id):
+                if self._has(self._batches(), batch_id):
                     return False  # another writer has compacted them, and removed what it read
                 raise
             entries = self._retained_of(earlier + entries)
@@ -325,6 +326,17 @@ class CompactibleFileStreamLog(SparkLog[list[EntryT]], Generic[EntryT]):
     def _batches(self) -> Batches:
         names = (paths.basename(status.path) for status in self._files())
         return Batches.of(names, self._configured)
+
+    def _has(self, batches: Batches, batch_id: int) -> bool:
+        """Whether a batch is stored; raises CorruptLogError if its file is damaged."""
+        name = batches.holder(batch_id)
+        if name is None:
+            return False
+        path = paths.child(self.manager.path, name)
+        stored = self._stored(path)
+        if stored is not None:  # else it was compacted and removed meanwhile
+            self._loaded(path, stored)
+        return True
 
     def _read(self, names: Iterable[str]) -> list[EntryT]:
         entries: list[EntryT] = []

@@ -158,7 +158,12 @@ class StreamWriter(DataSourceStreamArrowWriter):
         ForeignQueryError
             Another query has written here.
         ValueError
-            A file of the log is not what Spark writes, or is missing; the message names it.
+            The files that are there have other partition columns.
+        CorruptLogError
+            A file of the log is damaged: one that is to be compacted, or that of an earlier run of
+            the batch, of which readers see nothing. The new files stay.
+        FileNotFoundError
+            One is missing.
         OSError
             The log cannot be written; the batch is run again.
         """
@@ -186,7 +191,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
         except Exception:  # nothing has gone to the log, which the process that aborts cannot know
             self._drop(files)
             raise
-        if (latest is not None and latest >= batchId) or not log.add(batchId, files):
+        if not log.add(batchId, files):
             self._drop(files)
             _log.warning("%s: batch %d is in the log already: left out", url, batchId)
             return

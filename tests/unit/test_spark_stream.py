@@ -160,6 +160,23 @@ def test_other_partition_columns_are_refused_before_files_are_written(
         begins(url, other)
 
 
+@pytest.mark.parametrize("had", ["day=1/part-0", ""])
+def test_a_query_names_directories_in_the_case_of_those_that_are_there(
+    tmp_path: Path, had: str
+) -> None:
+    """Else one partition would have two: after Spark's own sink, and in one query."""
+    if had:
+        add(tmp_path, 0, had)
+    settings = WriteSettings.of_stream({"path": str(tmp_path), "partitionBy": "day"})
+    for batch, column in ((1, "DAY"), (2, "Day")) if had else ((0, "day"), (1, "DAY")):
+        schema = StructType([StructField(name, LongType()) for name in (column, "n")])
+        with in_task(batch):
+            rows = pa.RecordBatch.from_pydict({column: [1], "n": [2]})
+            message = StreamWriter(settings, schema).write(iter([rows]))
+        StreamWriter(settings, schema).commit([message], batch)
+    assert {path.parent.name for path in tmp_path.glob("*/part-*")} == {"day=1"}
+
+
 def test_a_log_without_files_says_nothing_of_columns(tmp_path: Path) -> None:
     """The first batch that comes to its commit does."""
     add(tmp_path, 0)

@@ -100,7 +100,8 @@ class StreamWriter(DataSourceStreamArrowWriter):
         self._schema = schema
         url = self._url()
         FileStreamSinkLog(f"{url}/{LOG}", settings.conf)  # which refuses what its options cannot be
-        self._owner().begin()
+        columns = self._owner().begin()
+        self._settings = replace(settings, directories_by=columns)
 
     # --- in a task ---
 
@@ -226,7 +227,9 @@ class StreamWriter(DataSourceStreamArrowWriter):
                 _log.warning("%s cannot be removed, and is in no log: %s", file.path, failure)
 
     def _owner(self) -> Owner:
-        return Owner(self._url(), self._settings.conf, self._settings.partition_by)
+        settings = self._settings
+        columns = settings.directories_by or settings.partition_by
+        return Owner(self._url(), settings.conf, columns)
 
     def _url(self) -> str:
         return self._filesystem().make_qualified(self._settings.url)
@@ -251,7 +254,8 @@ class Owner:
     conf : mapping
         As for :meth:`hflush.FileSystem.get`.
     partition_by : tuple of str
-        The partition columns of a query that is to write there.
+        The partition columns of a query that is to write there; from its first batch on as the
+        directories have them.
     """
 
     def __init__(self, url: str, conf: dict[str, str], partition_by: tuple[str, ...] = ()) -> None:
@@ -263,11 +267,16 @@ class Owner:
         self._log = f"{url}/{LOG}"
         self._manager = CheckpointFileManager.create(self._directory, conf)
 
-    def begin(self) -> None:
+    def begin(self) -> tuple[str, ...]:
         """Refuse what no query may write to; make the log, before files are at their places.
 
         Without it readers take files for rows that no batch has committed yet, and a query of Spark
         that reads here would do so as long as it runs.
+
+        Returns
+        -------
+        tuple of str
+            The partition columns as the files that are there have them, in their case.
 
         Raises
         ------
@@ -282,8 +291,7 @@ class Owner:
         with contextlib.suppress(NotADirectoryError, ParentNotDirectoryError):  # looked at below
             claim = claim_of(self._manager, self._path)
         if claim is not None:
-            self._check_columns(claim)
-            return
+            return self._check_columns(claim)
         if self._manager.filesystem.is_file(self._url):
             raise NotADirectoryError(
                 errno.ENOTDIR, "writeStream: the path is a file. Write to another path", self._url
@@ -291,30 +299,34 @@ class Owner:
         has_log = self._manager.exists(self._log)
         if not has_log:  # else files may be here already: the commit looks for jobs, and drops them
             self._refuse_jobs()
-        self._check_columns(None)
-        if has_log:
-            return
-        self._manager.mkdirs(self._log)
-        with self._without_log_if_refused():
-            self._refuse_jobs()  # once more, now that one would see the log
+        columns = self._check_columns(None)
+        if not has_log:
+            self._manager.mkdirs(self._log)
+            with self._without_log_if_refused():
+                self._refuse_jobs()  # once more, now that one would see the log
+        return columns
 
     def leave(self, batch: int) -> None:
         """Remove the log that is empty after a batch which no query can have begun with here."""
         if batch > 0 and claim_of(self._manager, self._path) is None:
             self._remove_empty_log()
 
-    def _check_columns(self, claim: Claim | None) -> None:
+    def _check_columns(self, claim: Claim | None) -> tuple[str, ...]:
         """Refuse columns that are not those of the claim, or where it has none, of the log's files.
 
-        So it is after Spark's own sink, and after versions that did not write them down.
+        Return them as these have them. A claim has none after Spark's own sink, and after versions
+        that did not write them down.
         """
         there = None if claim is None else claim.partition_by
         if there is None:
             log = FileStreamSinkLog(self._log, self._conf)
             there = columns_of((file.path for file in log.all_files()), self._url)
-        if there is not None and not are_same(there, self._partition_by):
+        if there is None:
+            return self._partition_by
+        if not are_same(there, self._partition_by):
             other_way = "write to another path, with a new checkpointLocation"
             raise misfit(self._url, there, self._partition_by, other_way)
+        return there
 
     @contextlib.contextmanager
     def _without_log_if_refused(self, query: str = "") -> Iterator[None]:

@@ -28,7 +28,7 @@ SECRETS = {
 }
 # A delegation token of the driver's, as Hadoop spells it.
 TOKEN = "AklEAlBXFUhERlNfREVMRUdBVElPTl9UT0tFTgpoYS1oZGZzOm5z"
-ORDINARY = {"fs.s3a.endpoint": "http://ordinary:9000", "dfs.replication": "2"}
+ORDINARY = {"fs.s3a.endpoint": "http://ordinary:9000", "dfs.replication": "2", "io.mark": "\x01"}
 
 
 class TellingWriter(BatchWriter):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import importlib
 from io import UnsupportedOperation
 from types import SimpleNamespace
@@ -12,7 +13,8 @@ from hflush.spark import schemas
 from hflush.spark.commit import Mode
 from hflush.spark.encodings import ENCODINGS
 from hflush.spark.partitions import check_partitions
-from hflush.spark.session import _parse
+from hflush.spark.properties import Property, parse
+from hflush.spark.session import _handed_on
 from hflush.spark.settings import WriteSettings
 from hflush.spark.source import HflushDataSource
 from pyspark.sql import types as t
@@ -61,18 +63,33 @@ def test_parquet_has_no_compression_that_spark_cannot_read():
 def test_the_jvms_class_of_checkpoint_managers_is_not_handed_on() -> None:
     """It is one for the store of the checkpoint, or a vendor's, which Python does not have."""
     keys = {f"spark.sql.streaming.{name}": "x" for name in ("checkpointFileManagerClass", "other")}
-    entries = (f"<property><name>{k}</name><value>{v}</value></property>" for k, v in keys.items())
-    _, names = _parse(f"<configuration>{''.join(entries)}</configuration>")
+    _, names = _handed_on([Property(key, value, ()) for key, value in keys.items()])
     assert names == ["spark.sql.streaming.other"]
 
 
 def test_what_the_session_has_set_to_nothing_is_handed_on() -> None:
     """Else the value of a file would come back."""
-    conf, names = _parse(
-        "<configuration><property><name>fs.s3a.session.token</name><value/></property>"
-        "</configuration>"
-    )
+    conf, names = _handed_on([Property("fs.s3a.session.token", "", ("programmatically",))])
     assert [conf[name] for name in names] == [""]
+
+
+def test_an_old_name_that_the_session_has_set_goes_before_a_default() -> None:
+    """Spark may set it before the class of Java that knows it has been loaded."""
+    old = Property("dfs.block.size", "1m", ("programmatically",))
+    conf, names = _handed_on([old, Property("dfs.blocksize", "128m", ("hdfs-default.xml",))])
+    assert [conf[name] for name in names] == ["1m"]
+
+
+def test_the_jvms_properties_may_have_any_text() -> None:
+    """A control character too, which XML cannot have: as bytes of Configuration.write."""
+    source = gzip.compress(b"core-default.xml")
+    sources = b"\x00\x00\x00\x02" + len(source).to_bytes(4, "big") + source + b"\xff" * 4
+    values = (b"\x01\x01", b"\x8e\x01\x2c" + 150 * "\u00e9".encode())
+    content = b"\x02\x01a" + values[0] + sources + b"\x03b.c" + values[1] + b"\xff" * 4
+    assert parse(content) == [
+        Property("a", "\x01", ("core-default.xml", "")),
+        Property("b.c", 150 * "\u00e9", ()),
+    ]
 
 
 @pytest.mark.parametrize("name", ["parquet.encryption.footer.key", "orc.compress", "x.y"])

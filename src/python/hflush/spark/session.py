@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import json
-import os
-import tempfile
 from typing import TYPE_CHECKING, Any
-from xml.etree import ElementTree
 
 from ..checkpoint.keys import MANAGER_CLASS
 from ..configuration import Configuration
+from .properties import Property, parse
 from .secrets import TOKENS, hand_out, tokens_of
 from .settings import KEY_FAMILIES
 from .source import HflushDataSource
@@ -120,9 +118,9 @@ def _conf_of(spark: SparkSession) -> tuple[dict[str, str], dict[str, str]]:
             "give other keys as options of the write"
         )
     jvm: Any = spark._jvm
-    written = jvm.java.io.StringWriter()
-    session.sessionState().newHadoopConf().writeXml(written)
-    conf, names = _parse(written.toString())
+    written = jvm.java.io.ByteArrayOutputStream()
+    session.sessionState().newHadoopConf().write(jvm.java.io.DataOutputStream(written))
+    conf, names = _handed_on(parse(written.toByteArray()))
     hidden = conf.secret_keys()
     ordinary = {name: conf[name] for name in names if name not in hidden}
     user = jvm.org.apache.hadoop.security.UserGroupInformation.getCurrentUser()
@@ -135,30 +133,19 @@ def _log_level(jvm: Any) -> str:
     return {"all": "debug", "trace": "debug", "fatal": "error"}.get(level, level)
 
 
-def _parse(document: str) -> tuple[Configuration, list[str]]:
+def _handed_on(properties: list[Property]) -> tuple[Configuration, list[str]]:
     """Return Hadoop's configuration, and its names that something else than defaults has set."""
-    with tempfile.TemporaryDirectory() as directory:
-        path = os.path.join(directory, "driver.xml")  # noqa: PTH118
-        with open(path, "w", encoding="utf-8") as file:
-            file.write(document)
-        conf = Configuration(load_defaults=False)
-        conf.add_resource(path)
-    properties = list(ElementTree.fromstring(document).iter("property"))
-    for entry in properties:
-        name = entry.findtext("name")
-        if name and entry.findtext("value") == "":  # set to nothing, which a file does not do
-            conf.setdefault(name, "")
-    names = [
-        entry.findtext("name", "")
-        for entry in properties
-        if not any(
-            source.text.endswith("-default.xml") for source in entry.iter("source") if source.text
-        )
-    ]
+    conf = Configuration(load_defaults=False)
+    # The defaults first: a program may have set a key under an old name.
+    for name, value, _ in sorted(properties, key=lambda found: not found.is_default):
+        if name.strip():
+            conf[name] = value
     return conf, [
-        name
-        for name in names
-        if name.startswith(KEY_FAMILIES) and name in conf and name != MANAGER_CLASS
+        found.name
+        for found in properties
+        if found.name.startswith(KEY_FAMILIES)
+        and found.name != MANAGER_CLASS
+        and not found.is_default
     ]
 
 

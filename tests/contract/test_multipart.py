@@ -31,6 +31,20 @@ def uploader(store: Store) -> MultipartUploader:
     return store.fs.create_multipart_uploader(store.root)
 
 
+@pytest.mark.rule("ATOM-9")
+@pytest.mark.stores("raw")
+def test_a_link_stays(store: Store, uploader: MultipartUploader, path: str):
+    """What it leads to is replaced, as by create."""
+    link = store.path("link")
+    store.fs.create_symlink(path, link)
+    store.write(path, b"old")
+    upload = uploader.start_upload(link)
+    part = uploader.put_part(upload, link, 1, True, b"new")
+    uploader.complete(upload, link, {1: part})
+    assert store.read(path) == b"new"
+    assert store.fs.get_file_link_status(link).is_symlink
+
+
 @pytest.mark.rule("MPU-9")
 @pytest.mark.rule("MPU-1", refused="crc")
 def test_capability_tells_the_truth(store: Store):

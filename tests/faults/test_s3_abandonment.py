@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import gc
 import os
 import subprocess
 import sys
 import threading
+from pathlib import Path
 
 import hflush
 import pytest
@@ -103,6 +105,27 @@ def test_a_child_has_connections_of_its_own(s3: ScriptedS3, s3_fs: hflush.FileSy
     with s3_fs.create("/parent") as out:
         out.write(SMALL)
     assert sorted(s3.objects) == ["before", "child", "parent"]
+
+
+@pytest.mark.rule("CONC-12")
+def test_a_child_keeps_no_part_that_is_on_disk(s3: ScriptedS3, tmp_path: Path) -> None:
+    """Its parent's files have no names: their space would be taken as long as the child lives."""
+
+    def parts() -> list[str]:
+        found = []
+        for descriptor in os.listdir("/proc/self/fd"):
+            with contextlib.suppress(OSError):  # that of the listing itself
+                found.append(os.readlink(f"/proc/self/fd/{descriptor}"))
+        return [name for name in found if name.startswith(str(tmp_path))]
+
+    def look() -> None:
+        assert parts() == []
+
+    conf = {"fs.s3a.fast.upload.buffer": "disk", "fs.s3a.buffer.dir": str(tmp_path)}
+    with file_system(s3, conf) as fs, fs.create("/x") as out:
+        out.write(DATA)
+        assert parts()
+        in_child(look)
 
 
 @pytest.mark.rule("CONC-12", "CLOSE-21")

@@ -274,15 +274,21 @@ def test_a_complete_that_the_store_is_still_executing(
 
 
 @pytest.mark.rule("OBJ-10", "FAIL-8", "FAIL-7")
-def test_a_complete_that_the_store_executes_for_too_long(s3: ScriptedS3) -> None:
+@pytest.mark.parametrize("is_persisted", [False, True])
+def test_a_complete_that_the_store_executes_for_too_long(
+    s3: ScriptedS3, is_persisted: bool
+) -> None:
     """The outcome is unknown, and the upload is left to the store, which is said."""
     s3.fail(COMPLETE, IN_PROGRESS, times=None)
     with file_system(s3, {"hflush.s3.retry.deadline": "1s"}) as fs:
         stream = fs.create(PATH)
         write_pieces(stream, DATA)
+        if is_persisted:
+            stream.persist()
         with pytest.raises(OSError, match="still be completing upload"):
             stream.close()
         assert stream.outcome == "unknown"
+        assert stream.abort().already_closed
     assert s3.count(ABORT) == 0
 
 

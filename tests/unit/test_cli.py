@@ -356,6 +356,7 @@ def test_passwords_are_not_shown(url: str, shown: str):
         ["-D", "nonsense", "ls", "/"],
         ["uploads", "--older-than", "x", "/"],
         ["vacuum", "--older-than", "x", "/"],
+        ["vacuum", "--older-than", "7", "/"],
         ["recover-lease", "--wait", "x", "/"],
         ["checkpoint", "verify", "--older-than", "x", "/"],
     ],

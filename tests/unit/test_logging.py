@@ -15,7 +15,7 @@ import subprocess
 import sys
 import threading
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -231,6 +231,37 @@ def test_a_closed_handler_refuses(
     log.info("late")
     assert "the handler is closed" in capsys.readouterr().err
     assert (tmp_path / "log").read_bytes() == b""
+
+
+@pytest.mark.parametrize(("level", "synced"), [("INFO", ["hflush"]), ("CRITICAL", ["hsync"] * 2)])
+def test_a_close_between_a_record_and_its_sync(
+    log: logging.Logger,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    level: str,
+    synced: list[str],
+) -> None:
+    """The record is in the file, and on disk if it is to be: that is no failure."""
+    handler = added(log, Handler(tmp_path / "log", hflush_level="INFO", hsync_level="CRITICAL"))
+    calls: list[str] = []
+
+    def closing(name: str) -> Callable[[Any], None]:
+        sync = getattr(hflush.FSDataOutputStream, name)
+
+        def call(stream: Any) -> None:
+            calls.append(name)
+            if len(calls) == 1:
+                handler.close()
+            sync(stream)
+
+        return call
+
+    for name in ("hflush", "hsync"):
+        monkeypatch.setattr(type(handler._stream), name, closing(name))
+    log.log(getattr(logging, level), "record")
+    assert (capsys.readouterr().err, calls) == ("", synced)
+    assert (tmp_path / "log").read_bytes() == b"record\n"
 
 
 def test_close_does_not_wait_for_an_opening(

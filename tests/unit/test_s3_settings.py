@@ -369,6 +369,12 @@ class TestEndpoints:
             named = settings(fs_s3a_endpoint=host)
             assert (named.region, named.path_style) == (region, False)
 
+    def test_objects_come_as_they_are_stored(self):
+        """Google's store inflates what is gzip for who does not take that."""
+        google = settings(fs_s3a_endpoint="storage.googleapis.com").endpoint
+        assert google.as_stored == [("Accept-Encoding", "gzip")]
+        assert settings(fs_s3a_endpoint="minio.example").endpoint.as_stored == []
+
     @pytest.mark.parametrize(
         ("bucket", "endpoint", "style", "expected"),
         [

@@ -88,6 +88,18 @@ def test_a_file_where_a_directory_is_needed(trash: Trash, tmp_path: Path):
     assert current(trash, f"{tmp_path}/name").read_bytes() == b"file"
 
 
+def test_a_link_where_a_directory_is_needed(trash: Trash, tmp_path: Path):
+    """What goes through it would be in what it leads to, for good."""
+    make(tmp_path / "v1" / "live", b"live")
+    link, live = tmp_path / "link", tmp_path / "v1"
+    link.symlink_to(live)
+    assert trash.move(link)
+    assert trash.move(make(link / "deep" / "deleted", b"deleted"))
+    assert [entry.name for entry in live.iterdir()] == ["live"]
+    (other,) = (e for e in current(trash, str(tmp_path)).iterdir() if not e.is_symlink())
+    assert (other / "deep" / "deleted").read_bytes() == b"deleted"
+
+
 def test_an_interval_of_0_disables(fs: hflush.FileSystem, tmp_path: Path):
     path = make(tmp_path / "file")
     disabled = Trash(fs, f"{tmp_path}/.Trash", 0)

@@ -224,3 +224,15 @@ def test_a_name_that_looks_like_a_pattern(tmp_path: Path):
     assert [path.name for path in root.glob("*.csv")] == ["x.csv"]
     assert [path.name for path in root.glob("s/*")] == ["y.csv"]
     assert sorted(root.rglob("*.csv")) == [root / "s" / "y.csv", root / "x.csv"]
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-32", "utf-8-sig", None])
+def test_text_that_is_written_can_be_read(tmp_path: Path, encoding: str | None):
+    """It begins with its mark, as by pathlib."""
+    path = UPath(f"hflushfile://{tmp_path}/x")
+    assert path.write_text("héllo\n", encoding=encoding, newline="\r\n") == 6
+    assert path.read_text(encoding=encoding, newline="") == "héllo\r\n"
+    (tmp_path / "y").write_text("héllo\r\n", encoding=encoding, newline="")
+    assert path.read_bytes() == (tmp_path / "y").read_bytes()
+    with pytest.raises(TypeError, match="data must be str"):
+        path.write_text(b"bytes")

@@ -77,6 +77,9 @@ KEYS = (
     Key(_CHECKPOINTS, "hflush.checkpoint.keep-existing", BOOL,
         "a checkpoint that exists and may not be overwritten is kept, and close succeeds",
         default="false"),
+    Key(_CHECKPOINTS, "spark.sql.streaming.checkpointFileManagerClass", text("class"),
+        "the manager of checkpoint files: one of Spark's classes by its whole name, or "
+        "module.Class of one's own"),
     Key(_CHECKPOINTS, f"{_SPARK}.minBatchesToRetain", number(1),
         "so many batches of a file log can be read one by one: what they need is not removed",
         default="100"),

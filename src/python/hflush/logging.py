@@ -162,7 +162,14 @@ class Handler(logging.Handler):
                 stream.write(line)
             visible, durable = self._levels
             if level >= min(visible, durable) and stream.has_capability(HSYNC):
-                (stream.hsync if level >= durable else stream.hflush)()
+                try:
+                    (stream.hsync if level >= durable else stream.hflush)()
+                except StreamClosedError:  # by close(), again: what was written is in the file
+                    if stream._state != "closed":
+                        raise
+                    if level >= durable:
+                        stream = self._reopened()
+                        stream.hsync()
         finally:
             if stream._state != "open":
                 self._drop(stream)

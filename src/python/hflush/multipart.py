@@ -432,7 +432,8 @@ class MultipartUploader(UploaderBelow):
     def _publish(self, directory: str, joined: str, path: str, status: FileStatus) -> None:
         """Rename to the path; of several callers that complete one upload, one succeeds."""
         self._take(directory, path)
-        publication = Publication(self._filesystem, joined, path, True, durable=False)
+        target = self._filesystem._write_target(path)
+        publication = Publication(self._filesystem, joined, target, True, durable=False)
         publication.own = identity(status)
         try:
             publication.publish()

@@ -27,9 +27,9 @@ if TYPE_CHECKING:
 
     BinaryWriteMode: TypeAlias = Literal["wb", "bw", "ab", "ba", "xb", "bx"]
     BinaryReadMode: TypeAlias = Literal["rb", "br"]
-    TextMode: TypeAlias = Literal[
-        "r", "rt", "tr", "w", "wt", "tw", "a", "at", "ta", "x", "xt", "tx"
-    ]
+    TextWriteMode: TypeAlias = Literal["w", "wt", "tw", "a", "at", "ta", "x", "xt", "tx"]
+    TextReadMode: TypeAlias = Literal["r", "rt", "tr"]
+    TextMode: TypeAlias = TextWriteMode | TextReadMode
 
 __all__ = ["append", "commit", "create", "open", "put_if_absent", "resume"]
 
@@ -76,7 +76,12 @@ def append(
 ) -> FSDataOutputStream:
     """Open a file to write at its end.
 
-    Parameters are those of :func:`create`.
+    Parameters
+    ----------
+    url, conf
+        As for :func:`create`.
+    **options
+        As for :meth:`hflush.FileSystem.append`.
 
     Raises
     ------
@@ -246,14 +251,26 @@ if TYPE_CHECKING:
     @overload
     def open(
         url: StrPath,
-        mode: TextMode = "r",
+        mode: TextWriteMode,
         buffering: int = -1,
         encoding: str | None = None,
         errors: str | None = None,
         newline: str | None = None,
         *,
         conf: Conf = None,
-        **options: Unpack[AnyArguments],
+        **options: Unpack[CreateArguments],
+    ) -> TextOutputWrapper: ...
+    @overload
+    def open(
+        url: StrPath,
+        mode: TextReadMode = "r",
+        buffering: int = -1,
+        encoding: str | None = None,
+        errors: str | None = None,
+        newline: str | None = None,
+        *,
+        conf: Conf = None,
+        **options: Unpack[OpenArguments],
     ) -> io.TextIOWrapper: ...
     @overload
     def open(
@@ -489,6 +506,16 @@ class TextOutputWrapper(io.TextIOWrapper):
         self.buffer.close()  # of a stream that has failed: it says why
         if refusal is not None:
             raise refusal
+
+    def hflush(self) -> None:
+        """Make all text so far visible to new readers: see :meth:`hflush.FSDataOutputStream.hflush`."""
+        self.flush()
+        self.buffer.hflush()  # type: ignore[attr-defined]
+
+    def hsync(self) -> None:
+        """Make it durable, too: see :meth:`hflush.FSDataOutputStream.hsync`."""
+        self.flush()
+        self.buffer.hsync()  # type: ignore[attr-defined]
 
     def tell(self) -> int:
         """Return the position in bytes, behind all that was written."""

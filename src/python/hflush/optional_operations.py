@@ -68,6 +68,18 @@ class OptionalOperations(Listing):
     def _enclosing_root(self, path: str) -> str:
         return "/"
 
+    def get_delegation_token(self, renewer: str) -> Any:
+        """Return a token with which others may act as this user; on HDFS."""
+        raise self._unsupported("get_delegation_token")
+
+    def renew_delegation_token(self, token: Any) -> float:
+        """Prolong a token; return until when it is good, in seconds since the epoch; on HDFS."""
+        raise self._unsupported("renew_delegation_token")
+
+    def cancel_delegation_token(self, token: Any) -> None:
+        """End a token; on HDFS."""
+        raise self._unsupported("cancel_delegation_token")
+
     def msync(self) -> None:
         """Make sure that later reads of this client see at least everything done before."""
         self._msync()

@@ -256,6 +256,9 @@ def asked(**settings: OptionValue | None) -> Options:
     }
 
 
+_KEYWORD_OF = {key: name for name, key in (CREATE_KEYWORDS | OPEN_KEYWORDS).items()}
+
+
 def check_known(options: Options, known: frozenset[str]) -> None:
     """Refuse mandatory options that a store does not have.
 
@@ -266,9 +269,11 @@ def check_known(options: Options, known: frozenset[str]) -> None:
     """
     for key, (_, wish) in options.items():
         if wish is Wish.MUST and key not in known:
+            keyword = _KEYWORD_OF.get(key)  # what some store knows is not misspelt
+            also = f", {keyword}," if keyword else ""
+            like = "" if keyword else did_you_mean(key, known)
             raise ValueError(
-                f"mandatory option {key!r} is unknown here or not supported"
-                f"{did_you_mean(key, known)}"
+                f"mandatory option {key!r}{also} is unknown here or not supported{like}"
             )
 
 

@@ -297,9 +297,11 @@ def _make(location: Location, conf: Configuration) -> Any:
         raise InternalError(f"a location without a scheme: {location!r}")
     store = _stores.get(location.scheme)
     if store is None:
-        served = ", ".join(sorted(_stores))
+        served = ", ".join(
+            sorted({*_stores, *(a for one in _stores.values() for a in one.aliases)})
+        )
         host = location.authority.rpartition("@")[2]  # what stands before may be a secret
-        url = f"{location.written_scheme}://{host}/"
+        url = f"{location.written_scheme}://{host}{location.path}"
         raise UnsupportedFileSystemError(
             errno.EPROTONOSUPPORT,
             f"no file system for scheme {location.written_scheme!r}; there are {served}",

@@ -102,14 +102,25 @@ class Trash:
         raise AssertionError("unreachable")
 
     def _make(self, directory: str) -> str:
-        """Make a directory of the trash, under another name where a file is in its way."""
+        """Make a directory of the trash, under another name where a file or a link is in its way."""
         while True:
-            try:
-                self._filesystem.mkdirs(directory, _MODE)
-                return directory
-            except (FileExistsError, NotADirectoryError):  # noqa: PERF203
-                obstacle = self._obstacle(directory)
-                directory = _stamped(obstacle) + directory[len(obstacle) :]
+            obstacle = self._link_to(directory)
+            if obstacle is None:
+                try:
+                    self._filesystem.mkdirs(directory, _MODE)
+                    return directory
+                except (FileExistsError, NotADirectoryError):
+                    obstacle = self._obstacle(directory)
+            directory = _stamped(obstacle) + directory[len(obstacle) :]
+
+    def _link_to(self, directory: str) -> str | None:
+        """Return what leads out of the trash on the way to a directory of it."""
+        place = self.root
+        for name in directory[len(self.root) + 1 :].split("/"):
+            place = paths.child(place, name)
+            if self._filesystem._is_link(place):
+                return place
+        return None
 
     def _obstacle(self, directory: str) -> str:
         """Return the file in the way of a directory."""

@@ -106,6 +106,19 @@ class _Sendable(UPath):
         """Facts about the path, as of universal_pathlib; it knows links."""
         return _Info(self)
 
+    def write_text(
+        self,
+        data: str,
+        encoding: str | None = None,
+        errors: str | None = None,
+        newline: str | None = None,
+    ) -> int:
+        """Write a file of text, with the mark that its encoding begins with, as of pathlib."""
+        if not isinstance(data, str):
+            raise TypeError(f"data must be str, not {type(data).__name__}")
+        with self.open("w", encoding=encoding, errors=errors, newline=newline) as out:
+            return int(out.write(data))
+
     def open(
         self,
         mode: str = "r",

@@ -106,6 +106,8 @@ struct HttpEnd {
   Status failure;
   // With a failure: may the server have received the whole request, and so have executed it?
   bool may_be_executed = false;
+  // With a failure: what was to be sent could not be read, which no repetition changes.
+  bool is_unreadable = false;
 };
 
 class HttpEvents {

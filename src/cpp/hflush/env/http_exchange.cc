@@ -293,6 +293,7 @@ std::size_t HttpExchange::read_body(MutableByteView out) {
   if (out.empty()) return 0;
   const std::ptrdiff_t got = request_.body->read_at(body_offset_, out);
   if (got <= 0) {
+    is_unreadable_ = true;
     fail(Status::from_errno(got == 0 ? EIO : static_cast<int>(-got),
                             "read of what is sent to " + authority_, {}));
     return CURL_READFUNC_ABORT;
@@ -443,8 +444,8 @@ Status HttpExchange::stalled(TimePoint now) const {
 
 HttpEnd HttpExchange::outcome(CURLcode code) const {
   if (failure_.ok() && code == CURLE_OK && head_.has_head() && !is_too_early()) return {};
-  if (easy_ == nullptr) return {failure_, requests_begun_ > 1};
-  return {failure_.ok() ? failure_of(code) : failure_, may_be_executed()};
+  if (easy_ == nullptr) return {failure_, requests_begun_ > 1, is_unreadable_};
+  return {failure_.ok() ? failure_of(code) : failure_, may_be_executed(), is_unreadable_};
 }
 
 std::optional<Endpoint> HttpExchange::plain_peer() const {

@@ -130,6 +130,7 @@ class HttpExchange {
   HttpRequest request_;
   std::shared_ptr<HttpEvents> events_;
   const std::string authority_;  // "host:port", for messages
+  bool is_unreadable_ = false;   // what is to be sent
   std::string through_;          // " (proxy host:port)"; empty if there is none
 
   State state_ = State::kWaiting;

@@ -1,7 +1,7 @@
-// ParentOnly: a descriptor that forked children close, so that a lock on its open file ends with
-// the process that took it.
+// ParentOnly: a descriptor that forked children close, so that a lock on its open file, and the
+// space of a file without a name, end with the process that has them.
 //
-// A child that kept the descriptor would keep the lock, as a writer that lives. Children that
+// A child that kept the descriptor would keep them, as a writer that lives. Children that
 // execute another program close what is O_CLOEXEC by themselves. Thread-compatible; any number of
 // threads have one each.
 #pragma once

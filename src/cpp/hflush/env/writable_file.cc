@@ -20,11 +20,11 @@ namespace {
 
 class PosixFile final : public WritableFile {
  public:
-  PosixFile(int descriptor, bool is_locked) : descriptor_(descriptor) {
-    if (is_locked) lock_.emplace(descriptor);
+  PosixFile(int descriptor, bool is_private) : descriptor_(descriptor) {
+    if (is_private) private_.emplace(descriptor);
   }
   ~PosixFile() override {
-    lock_.reset();
+    private_.reset();
     if (descriptor_ >= 0) ::close(descriptor_);
   }
 
@@ -64,8 +64,8 @@ class PosixFile final : public WritableFile {
 
   int close() noexcept override {
     const int descriptor = std::exchange(descriptor_, -1);
-    const int locked = lock_ ? ::fcntl(descriptor, F_DUPFD_CLOEXEC, STDERR_FILENO + 1) : -1;
-    lock_.reset();
+    const int locked = private_ ? ::fcntl(descriptor, F_DUPFD_CLOEXEC, STDERR_FILENO + 1) : -1;
+    private_.reset();
     // Also after EINTR the descriptor is gone, and what FUSE or NFS were about to write is not
     // there.
     const int error_number = ::close(descriptor) == 0 ? 0 : errno;
@@ -87,14 +87,14 @@ class PosixFile final : public WritableFile {
   }
 
   int descriptor_;
-  std::optional<ParentOnly> lock_;
+  std::optional<ParentOnly> private_;
   std::atomic<bool> given_up_ = false;
 };
 
 }  // namespace
 
-std::unique_ptr<WritableFile> make_posix_file(int descriptor, bool is_locked) {
-  return std::make_unique<PosixFile>(descriptor, is_locked);
+std::unique_ptr<WritableFile> make_posix_file(int descriptor, bool is_private) {
+  return std::make_unique<PosixFile>(descriptor, is_private);
 }
 
 Status write_fully(WritableFile& file, std::span<const ByteView> pieces, const std::string& path) {

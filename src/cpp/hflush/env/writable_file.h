@@ -39,9 +39,10 @@ class WritableFile {
 };
 
 // A file of the operating system. Owns `descriptor`; the destructor closes it if close() did not
-// run. `is_locked`: close() ends a lock of the open file (F_OFD_SETLK), and forked children do not
-// keep it. May throw std::bad_alloc.
-std::unique_ptr<WritableFile> make_posix_file(int descriptor, bool is_locked = false);
+// run. `is_private`: forked children close it, so that neither a lock of the open file
+// (F_OFD_SETLK) nor its space is theirs; close() ends the lock also of one that is being forked.
+// May throw std::bad_alloc.
+std::unique_ptr<WritableFile> make_posix_file(int descriptor, bool is_private = false);
 
 // Writes all of `pieces`, in order, however many system calls that takes. After a failure an
 // unknown prefix is written. `path` and the offset go into the failure's message.

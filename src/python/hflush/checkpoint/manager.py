@@ -379,7 +379,8 @@ def _load(name: str) -> type[CheckpointFileManager]:
         return _SPARK_CLASSES[name]
     module, _, attribute = name.partition(":") if ":" in name else name.rpartition(".")
     if not module or not attribute:
-        raise ValueError(f"{MANAGER_CLASS}: neither module:Class nor module.Class: {name!r}")
+        names = ", ".join(_SPARK_CLASSES)
+        raise ValueError(f"{MANAGER_CLASS}: neither module.Class nor one of {names}: {name!r}")
     import importlib
 
     found: Any = getattr(importlib.import_module(module), attribute, None)

@@ -1,7 +1,7 @@
 """The command ``hflush``: write, read and look after files of any store.
 
 Exit codes: 0, 1 for a failure (``hflush: <operation>: <path>: <reason>`` on standard error), 2 for
-wrong usage.
+wrong usage, 130 after Ctrl-C.
 """
 
 from __future__ import annotations
@@ -114,14 +114,17 @@ def _parser() -> argparse.ArgumentParser:
         return sub
 
     put = operation("put", _put, "Write a file from a local file, or from standard input (-).")
-    put.add_argument("source")
-    put.add_argument("path")
+    put.add_argument("source", help="a local file, or - for standard input")
+    put.add_argument("path", help="where to; into a directory if it ends with /")
     put.add_argument("--sync", action="store_true", help="sync it to disk before it is closed")
     put.add_argument(
         "--atomic", action="store_true", help="publish it whole and on disk, or not at all"
     )
     put.add_argument(
-        "--overwrite", action=argparse.BooleanOptionalAction, default=True, help="replace a file"
+        "--overwrite",
+        action=argparse.BooleanOptionalAction,
+        default=True,
+        help="replace a file that is there, unless --no-overwrite is said",
     )
     cat = operation("cat", _cat, "Write files to standard output.")
     cat.add_argument("path", nargs="+")
@@ -133,9 +136,9 @@ def _parser() -> argparse.ArgumentParser:
     tail.add_argument("-f", "--follow", action="store_true", help="and what is appended later")
     stat = operation("stat", _stat, "Show what is known about a path.")
     stat.add_argument("path")
-    mv = operation("mv", _mv, "Move a file or a directory.")
+    mv = operation("mv", _mv, "Move a file or a directory; nothing is replaced.")
     mv.add_argument("path")
-    mv.add_argument("target")
+    mv.add_argument("target", help="its new name, or a directory to move it into")
     rm = operation(
         "rm",
         _rm,
@@ -171,8 +174,8 @@ def _add_care(operation: Callable[..., argparse.ArgumentParser]) -> None:
         type=seconds,
         metavar="time",
         default="1m",
-        help="for how long to wait until the file is closed (30s, 10m; 0: not at all; "
-        "%(default)s); one that stays open is a failure",
+        help="for how long to wait until the file is closed, as 30s or 10m (default: %(default)s; "
+        "0: not at all); one that stays open is a failure",
     )
     uploads = operation(
         "uploads",
@@ -186,7 +189,7 @@ def _add_care(operation: Callable[..., argparse.ArgumentParser]) -> None:
         "--older-than",
         type=seconds,
         metavar="time",
-        help="only older ones (1d, 12h, 30m); s3 needs it to abort",
+        help="only older ones, as 1d, 12h or 30m (default: all); s3 needs it to abort",
     )
     vacuum = operation(
         "vacuum", _vacuum, "Finish or clean up what killed Spark jobs have left below a path."
@@ -197,8 +200,8 @@ def _add_care(operation: Callable[..., argparse.ArgumentParser]) -> None:
         type=seconds,
         metavar="time",
         default="7d",
-        help="remove what jobs have left that did nothing for so long (7d, 12h; %(default)s); on "
-        "S3: all uploads below the path that were begun so long ago, of other programs, too",
+        help="remove what jobs have left that did nothing for so long, as 12h (default: %(default)s); "
+        "on S3: all uploads below the path that were begun so long ago, of other programs, too",
     )
     vacuum.add_argument(
         "--give-up",
@@ -432,7 +435,9 @@ def _mkdir(arguments: argparse.Namespace, conf: Configuration) -> int:
 
 def _checksum(arguments: argparse.Namespace, conf: Configuration) -> None:
     checksum = FileSystem.get(arguments.path, conf).get_file_checksum(arguments.path)
-    say(f"{checksum.algorithm} {checksum.value.hex()} {arguments.path}")
+    is_text = checksum.algorithm == "ETAG"
+    value = checksum.value.decode() if is_text else checksum.value.hex()
+    say(f"{checksum.algorithm} {value} {arguments.path}")
 
 
 def _recover_lease(arguments: argparse.Namespace, conf: Configuration) -> int:

@@ -18,7 +18,9 @@ def key_value(text: str) -> tuple[str, str]:
 
 
 def seconds(text: str) -> float:
-    """Return the seconds of a time such as ``30s`` or ``7d``."""
+    """Return the seconds of a time such as ``30s`` or ``7d``; of a number only if it is 0."""
+    if text.strip().isdecimal() and int(text) != 0:
+        raise argparse.ArgumentTypeError(f"{text}: of what? {text}s, {text}m, {text}h or {text}d")
     try:
         return parse_time(text, "s")
     except ValueError as malformed:

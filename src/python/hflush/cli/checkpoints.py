@@ -37,7 +37,10 @@ def add_operations(parser: argparse.ArgumentParser) -> None:
         "verify", _verify, "Name everything that is wrong; exit code 1 if anything is harmful."
     )
     repair = action(
-        "repair", _repair, "Do what is safe about it, and name the rest; removes no batch."
+        "repair",
+        _repair,
+        "Do what is safe about it, and name the rest; removes no batch. Exit code 1 if anything "
+        "harmful is left.",
     )
     repair.add_argument("--dry-run", action="store_true", help="say what would be done")
     for sub in (verify, repair):
@@ -46,8 +49,8 @@ def add_operations(parser: argparse.ArgumentParser) -> None:
             type=seconds,
             metavar="time",
             default="1h",
-            help="the age from which the writer of a temporary file is taken for dead "
-            "(30s, 10m; %(default)s)",
+            help="the age from which the writer of a temporary file is taken for dead, as 30s or "
+            "10m (default: %(default)s)",
         )
 
 

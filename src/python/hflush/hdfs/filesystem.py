@@ -122,7 +122,7 @@ class DistributedFileSystem(FileSystem):
             default = paths.parse(conf.default_file_system()).scheme or "no scheme"
             raise ValueError(
                 f"a {scheme} URL must name a host or a name service, as {scheme}://host:port/path "
-                f"does, or fs.defaultFS must be one that does; it is one of {default}:"
+                f"does, unless fs.defaultFS does: that is a URL of {default}"
             )
         user, place = split_user(authority)
         super().__init__(scheme, authority, conf)

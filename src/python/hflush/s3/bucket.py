@@ -234,7 +234,7 @@ class Bucket:
 
     def head(self, key: str, path: str, *, checksums: bool = False) -> Head | None:
         """Return what the store knows of an object; None if it does not exist."""
-        headers = list(self.settings.sse_c)
+        headers = [*self.settings.sse_c, *self.settings.endpoint.as_stored]
         if checksums:
             headers.append(("x-amz-checksum-mode", "ENABLED"))
         response = self.call("HeadObject", "HEAD", key, path, headers=headers)
@@ -254,7 +254,11 @@ class Bucket:
 
     def _size(self, key: str, path: str, etag: str) -> int:
         """Ask for the first byte: some stores leave out the length where it is 0."""
-        headers = [("Range", "bytes=0-0"), *self.settings.sse_c]
+        headers = [
+            ("Range", "bytes=0-0"),
+            *self.settings.sse_c,
+            *self.settings.endpoint.as_stored,
+        ]
         response = self.call("GetObject", "GET", key, path, headers=headers)
         if response.status == 416:
             return 0
@@ -281,7 +285,12 @@ class Bucket:
         usual = self.settings.reading
         native = _core.S3ReadOptions()
         native.bucket, native.key = self.settings.bucket, key
-        native.request_headers = [*self.settings.sse_c, *self.settings.extra_headers]
+        settings = self.settings
+        native.request_headers = [
+            *settings.sse_c,
+            *settings.extra_headers,
+            *settings.endpoint.as_stored,
+        ]
         native.size, native.etag = size, f'"{etag}"' if etag else ""
         native.readahead_bytes = usual.readahead_bytes if readahead is None else readahead
         native.window_bytes = usual.window_bytes if window is None else window
@@ -359,8 +368,8 @@ class Bucket:
         ]
 
     def _heads(self, keys: Sequence[str], path: str) -> list[_core.S3Call]:
-        sse_c = self.settings.sse_c
-        return [self._call("HeadObject", "HEAD", key, path, (), sse_c) for key in keys]
+        headers = [*self.settings.sse_c, *self.settings.endpoint.as_stored]
+        return [self._call("HeadObject", "HEAD", key, path, (), headers) for key in keys]
 
     def _lists(self, prefixes: Sequence[str], path: str, limit: int) -> list[_core.S3Call]:
         queries = [_list_query(prefix, "", "", limit) for prefix in prefixes]

@@ -116,6 +116,7 @@ _AWS_SERVER = re.compile(
 # Of stores that take no requests with the bucket in the path: Alibaba's, Tencent's, Huawei's,
 # Volcengine's.
 _BUCKETS_ARE_HOSTS = (".aliyuncs.com", ".myqcloud.com", ".myhuaweicloud.com", ".volces.com")
+_GOOGLE = "storage.googleapis.com"
 # Of stores that take no uploads whose parts grow.
 _WANTS_EQUAL_PARTS = (".r2.cloudflarestorage.com",)
 # Of stores that take 1,000 parts, as OpenStack Swift does: Scaleway's.
@@ -253,6 +254,16 @@ class Endpoint(NamedTuple):
     def is_aws(self) -> bool:
         """Whether it belongs to AWS."""
         return not self.host or bool(_core.s3_aws_suffix_of(self.host))
+
+    @property
+    def as_stored(self) -> Headers:
+        """The headers by which the store gives the bytes of an object as it has them.
+
+        Google's inflates what has ``Content-Encoding: gzip`` for who does not take that, and then
+        tells no length and knows no ranges.
+        """
+        is_google = self.host == _GOOGLE or self.host.endswith(f".{_GOOGLE}")
+        return [("Accept-Encoding", "gzip")] if is_google else []
 
     @property
     def region(self) -> str:

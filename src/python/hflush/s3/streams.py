@@ -237,10 +237,12 @@ class S3OutputStream(FSDataOutputStream):
 
         Waits a few seconds for the upload to be ended, and hardly at all for one that the store has
         not answered to yet: that is ended in the background. What is left then, or could not be
-        removed, is in the result. The tokens of the stream cannot be used any more.
+        removed, is in the result. The tokens of the stream cannot be used any more, unless the
+        store may be completing the upload: that is left to it.
         """
         result = self._withdraw()
-        if not self._saved_as or self._upload.is_foreign or self.outcome == "published":
+        is_sent = self.outcome in ("published", "closing", "unknown")
+        if not self._saved_as or self._upload.is_foreign or is_sent:
             return result
         return AbortResult(result.already_closed, result.cleanup_exception or self._end_saved())
 
@@ -303,8 +305,8 @@ class _Downgraded(DowngradedOutputStream):
 
     def _do_instead(self) -> str:
         return (
-            "does nothing on s3, as fs.s3a.downgrade.syncable.exceptions asks: "
-            "nothing is visible or durable before close"
+            "does nothing on s3, as hflush.syncable.downgrade or fs.s3a.downgrade.syncable.exceptions "
+            "asks: nothing is visible or durable before close"
         )
 
 

@@ -69,6 +69,15 @@ TEST_CASE("a success has what it must have") {
   CHECK(judge(answer(200, "<ListPartsResult/>"), Expect::kRoot, "ListPartsResponse"));
 }
 
+TEST_CASE("what no repetition changes is final") {
+  env::HttpResult unreadable = lost(false, Status::from_errno(EIO, "read of what is sent", {}));
+  CHECK(failure_of(unreadable).kind == FailureKind::kNotSent);
+  unreadable.end.is_unreadable = true;
+  CHECK(failure_of(unreadable).kind == FailureKind::kFinal);
+  CHECK(failure_of(lost(true, Status::from_errno(EMSGSIZE, "longer than", {}))).kind ==
+        FailureKind::kFinal);
+}
+
 TEST_CASE("what an answer must have by the method that was asked with") {
   CHECK(usual_expect("DELETE") == Expect::kNoBody);
   CHECK(usual_expect("HEAD") == Expect::kHead);

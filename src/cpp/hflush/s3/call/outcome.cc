@@ -222,7 +222,9 @@ Failure broken(const env::HttpResult& result) {
   Failure failure = failure_of_head(result.head);
   failure.transport = result.end.failure;
   failure.message = result.end.failure.message();
-  if (failure.http_status == 503 || failure.http_status == 429) {
+  if (result.end.is_unreadable || result.end.failure.error_number() == EMSGSIZE) {
+    failure.kind = FailureKind::kFinal;  // a file of ours; an answer that is too long each time
+  } else if (failure.http_status == 503 || failure.http_status == 429) {
     failure.kind = FailureKind::kThrottled;
   } else if (result.end.may_be_executed) {
     failure.kind = FailureKind::kAmbiguous;

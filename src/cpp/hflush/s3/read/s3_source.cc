@@ -18,7 +18,7 @@ namespace {
 
 // A response that brought so much of what was wanted before it broke off starts the count of
 // failures anew.
-constexpr std::uint64_t kProgress = std::uint64_t{1} << 20U;
+constexpr std::uint64_t kProgress = std::uint64_t{64} << 10U;
 
 // Before a response is asked for again: nothing the first time, then from half of what doubles each
 // time.
@@ -169,6 +169,8 @@ Status S3Source::Reader::read_all(std::uint64_t position, MutableByteView out, b
     }
     if (ending.state == ObjectResponse::State::kFailed) return ending.failure;
     if (ending.state == ObjectResponse::State::kReleased) continue;
+    // The store gives less at a time than was asked for: nothing is wrong.
+    if (ending.state == ObjectResponse::State::kComplete && ending.received > 0) continue;
     failures = ending.received >= kProgress ? 1 : failures + 1;
     const RetrySettings& retry = client_->settings().retry;
     if (failures > retry.limit) return ending.failure;

@@ -1,6 +1,7 @@
 #include "hflush/s3/upload/part_store.h"
 
 #include <fcntl.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -66,18 +67,32 @@ struct OpenFile {
   std::string directory;
 };
 
-// In the first of the directories where that can be done; missing ones are made. A failure that is
-// about a name would read as the object's, so it has another number.
-Result<OpenFile> open_in(const std::vector<std::string>& directories, const std::string& what) {
+// Whether so many bytes find room where a file is, as far as the system says.
+bool has_room(int file, std::uint64_t bytes) noexcept {
+  struct statvfs facts{};
+  return ::fstatvfs(file, &facts) != 0 || facts.f_bavail >= bytes / facts.f_frsize + 1;
+}
+
+// In the first of the directories where `bytes` have room, or else in the first where it can be
+// done; missing ones are made. A failure that is about a name would read as the object's, so it has
+// another number.
+Result<OpenFile> open_in(const std::vector<std::string>& directories, std::uint64_t bytes,
+                         const std::string& what) {
   std::string failed;
   int error_number = 0;
-  for (const std::string& directory : directories) {
-    std::error_code ignored;  // opening says what is wrong
-    std::filesystem::create_directories(directory, ignored);
-    const int file = open_unlinked(directory);
-    if (file >= 0) return OpenFile{file, directory};
-    error_number = errno;
-    failed += (failed.empty() ? "" : "; ") + directory + ": " + std::strerror(error_number);
+  for (const bool needs_room : {true, false}) {
+    for (const std::string& directory : directories) {
+      std::error_code ignored;  // opening says what is wrong
+      std::filesystem::create_directories(directory, ignored);
+      const int file = open_unlinked(directory);
+      if (file >= 0 && (!needs_room || has_room(file, bytes))) return OpenFile{file, directory};
+      error_number = errno;
+      if (file >= 0) {
+        ::close(file);
+      } else if (!needs_room) {
+        failed += (failed.empty() ? "" : "; ") + directory + ": " + std::strerror(error_number);
+      }
+    }
   }
   const bool is_name = error_number == ENOENT || error_number == EEXIST || error_number == ENOTDIR;
   return Status(StatusCode::kIo, "open a file for " + what + " in fs.s3a.buffer.dir: " + failed,
@@ -242,7 +257,7 @@ class PartStore::DiskPart final : public Part {
            std::string directory)
       : Part(begin_offset, options.sha256, options.md5),
         file_(file),
-        writing_(env::make_posix_file(file)),
+        writing_(env::make_posix_file(file, true)),
         directory_(std::move(directory)) {}
   // The system takes its time to remove a large file, and the last reader is the loop.
   ~DiskPart() override {
@@ -341,6 +356,7 @@ Status PartStore::start_part(std::uint32_t number) {
     HFLUSH_ASSIGN_OR_RETURN(OpenFile file,
                             open_in(options_.directories.empty() ? std::vector{usual_directory()}
                                                                  : options_.directories,
+                                    options_.sizes.size(number),
                                     "part " + std::to_string(number) + " of " + options_.path));
     part = std::make_shared<DiskPart>(begin, options_, file.descriptor, std::move(file.directory));
   }

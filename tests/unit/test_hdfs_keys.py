@@ -40,6 +40,7 @@ class TestKeysThatDependOnEachOther:
         assert read({"dfs.client-write-packet-size": "20m"}).write.packet_size == 16 << 20
         larger = {"dfs.client-write-packet-size": "20m", "dfs.data.transfer.max.packet.size": "32m"}
         assert read(larger).write.packet_size == 20 << 20
+        assert read(larger).read.max_packet_size == 32 << 20
         message = "dfs.bytes-per-checksum must be so small that a chunk fits in a packet"
         assert refusal({"dfs.bytes-per-checksum": "16m"}).startswith(message)
 

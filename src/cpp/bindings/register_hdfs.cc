@@ -609,6 +609,7 @@ void register_read_settings(py::module_& module) {
   add("last_block_length_interval", &ReadSettings::last_block_length_interval);
   add("socket_cache_capacity", &ReadSettings::socket_cache_capacity);
   add("socket_cache_expiry", &ReadSettings::socket_cache_expiry);
+  add("max_packet_size", &ReadSettings::max_packet_size);
   add("cached_connection_retries", &ReadSettings::cached_connection_retries);
   add("drop_behind", &ReadSettings::drop_behind);
   add("readahead_bytes", &ReadSettings::readahead_bytes);

@@ -346,6 +346,7 @@ class HdfsReadSettings:
     readahead_bytes: int | None
     socket_timeout: float
     use_datanode_hostname: bool
+    max_packet_size: int
 
 @final
 class HdfsSettings:

@@ -108,6 +108,7 @@ struct ReadSettings {
   env::Duration retry_window = std::chrono::seconds(3);  // dfs.client.retry.window.base
   int last_block_length_retries = 3;  // dfs.client.retry.times.get-last-block-length
   env::Duration last_block_length_interval = std::chrono::seconds(4);  // ….interval-ms.…
+  std::uint32_t max_packet_size = 16U << 20U;                   // dfs.data.transfer.max.packet.size
   std::uint32_t socket_cache_capacity = 16;                     // dfs.client.socketcache.capacity
   env::Duration socket_cache_expiry = std::chrono::seconds(3);  // dfs.client.socketcache.expiryMsec
   int cached_connection_retries = 3;                            // dfs.client.cached.conn.retry

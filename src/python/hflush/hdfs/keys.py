@@ -200,7 +200,8 @@ KEYS = (
     Key(_WRITING, "dfs.client-write-packet-size", size(1, UINT32_MAX),
         "packet size, headers and checksums included", native="write.packet_size"),
     Key(_WRITING, "dfs.data.transfer.max.packet.size", size(1, UINT32_MAX),
-        "no packet is larger, whatever dfs.client-write-packet-size says",
+        "no packet is larger, whatever dfs.client-write-packet-size says, nor taken from a "
+        "DataNode if it is",
         native="write.max_packet_size"),
     Key(_WRITING, "dfs.client.write.max-packets-in-flight", number(1, UINT32_MAX),
         "packets that wait for their acknowledgement", native="write.max_packets_in_flight"),

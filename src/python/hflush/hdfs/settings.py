@@ -150,6 +150,7 @@ def _derive(keys: Reader, native: _core.HdfsSettings) -> None:
     read.prefetch_bytes = keys["dfs.client.read.prefetch.size"] or min(
         _PREFETCHED_BLOCKS * write.block_size, INT64_MAX
     )
+    read.max_packet_size = write.max_packet_size
     read.socket_timeout = write.socket_timeout
     read.use_datanode_hostname = write.use_datanode_hostname
 

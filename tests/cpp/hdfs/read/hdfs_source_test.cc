@@ -94,6 +94,16 @@ TEST_CASE("hdfs source: in order, one request a block, whatever the size of the 
   }
 }
 
+TEST_CASE("hdfs source: packets may be as large as the settings say") {
+  const std::size_t chunk = 17U << 20U;
+  Cluster cluster(1, pattern(chunk), chunk);
+  const ChecksumParameters sums{crc::Kind::kCrc32c, static_cast<std::uint32_t>(chunk)};
+  cluster.datanodes[0]->store(kFirstId, StoredReplica(cluster.file, sums, chunk));
+  CHECK(has(failure_of(cluster, *cluster.open(), 0, chunk).message(), "a packet of"));
+  cluster.settings.read.max_packet_size = 20U << 20U;
+  CHECK(read(cluster, *cluster.open(), 0, chunk) == cluster.file);
+}
+
 TEST_CASE("hdfs source: a read elsewhere asks for its own range only") {
   Cluster cluster(1, pattern(300'000), 131'072);
   const auto file = cluster.open();

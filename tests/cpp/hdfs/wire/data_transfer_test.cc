@@ -481,6 +481,7 @@ TEST_CASE("sizes that no packet has are refused as soon as they are there") {
   const auto largest = static_cast<std::uint32_t>(kMaxPacketSize - usual.size());
   CHECK(decode_packet_header(as_bytes(packet_front(largest, usual))).ok());
   refuses_header(packet_front(largest + 1, usual), "a packet of 16777192 bytes");
+  CHECK(decode_packet_header(as_bytes(packet_front(largest + 1, usual)), kMaxPacketSize + 1).ok());
   refuses_header(bytes("00000004 ffff"), "a header of 65535 bytes");
   refuses_header(bytes("00000004 03fb"), "a header of 1019 bytes");
   CHECK(decode_packet_header(as_bytes(bytes("00000004 03fa"))).ok());
@@ -512,7 +513,9 @@ TEST_CASE("recorded answers of DataNodes, cut off at each byte and with each bit
   check_damaged("0f 0800 1a0b 088004 1003 1a02 abcd 2001", decode_operation_reply);
   check_damaged("15 0800 1000 1000 1000 18a1ffc901 2206 a001a001a001", decode_pipeline_ack);
   check_damaged("0c 0803 1000 1001 1800 2202 0001", decode_pipeline_ack);
-  for (const HeaderGolden& golden : kHeaders) check_damaged(golden.bytes, decode_packet_header);
+  for (const HeaderGolden& golden : kHeaders) {
+    check_damaged(golden.bytes, [](ByteView bytes) { return decode_packet_header(bytes); });
+  }
 }
 
 TEST_CASE("a cut-off reply or ack is no shorter one") {

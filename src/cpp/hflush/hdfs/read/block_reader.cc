@@ -45,8 +45,12 @@ Status refusal(const OperationReply& reply) {
   return Status(StatusCode::kIo, std::move(what), {}, EIO);
 }
 
-BlockReader::BlockReader(std::uint64_t offset, std::uint64_t length, Sums sums)
-    : end_(offset + length), sums_wanted_(sums), position_(offset) {
+BlockReader::BlockReader(std::uint64_t offset, std::uint64_t length, Sums sums,
+                         std::size_t max_packet_size)
+    : end_(offset + length),
+      sums_wanted_(sums),
+      max_packet_size_(max_packet_size),
+      position_(offset) {
   HFLUSH_DCHECK(length > 0);
 }
 
@@ -128,7 +132,7 @@ Result<bool> BlockReader::step(const AwaitingReply& /*state*/) {
 
 Result<bool> BlockReader::step(const ReadingHeader& /*state*/) {
   if (inbox_.empty() && pieces_.has_ahead()) inbox_.append(pieces_.take_ahead());
-  const auto decoded = decode_packet_header(inbox_.bytes());
+  const auto decoded = decode_packet_header(inbox_.bytes(), max_packet_size_);
   if (!decoded.ok()) return fail(decoded.status());
   const bool is_whole = decoded->has_value();
   if (pieces_.has_ahead() && (!is_whole || !is_expected(**decoded))) {

@@ -16,7 +16,7 @@
 //   Failed         nothing more is taken
 //
 // Nothing that a DataNode says is trusted: what breaks the protocol is a Status that says how, and
-// memory is bounded by one packet (16 MiB). Thread-compatible.
+// memory is bounded by one packet. Thread-compatible.
 #pragma once
 
 #include <cstddef>
@@ -53,8 +53,9 @@ inline bool is_without_sums(const Status& failure) noexcept {
 class BlockReader {
  public:
   // Of the `length` bytes of a block from `offset` on, as the READ_BLOCK operation asked for them.
-  // Requires: length > 0.
-  BlockReader(std::uint64_t offset, std::uint64_t length, Sums sums = Sums::kOptional);
+  // A packet of more than `max_packet_size` breaks the protocol. Requires: length > 0.
+  BlockReader(std::uint64_t offset, std::uint64_t length, Sums sums = Sums::kOptional,
+              std::size_t max_packet_size = kMaxPacketSize);
 
   // Asks for the next bytes of the range; `out` is written until delivered(), and holds anything if
   // the reader fails. Requires: delivered(), out.size() <= remaining().
@@ -157,6 +158,7 @@ class BlockReader {
 
   const std::uint64_t end_;
   const Sums sums_wanted_;
+  const std::size_t max_packet_size_;
   std::uint64_t position_;
   MutableByteView out_;  // what the caller waits for
 

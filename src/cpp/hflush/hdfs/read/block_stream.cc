@@ -70,9 +70,8 @@ Result<std::unique_ptr<BlockStream>> BlockStream::open(
     HFLUSH_ASSIGN_OR_RETURN(env::BlockingSocket socket,
                             connection_to(datanode, context, idle_allowed, counts, interrupt));
     const bool is_reused = counts.connections_reused > reused_before;
-    std::unique_ptr<BlockStream> stream(
-        new BlockStream(std::move(socket), node, range,
-                        options.verify ? options.sums : Sums::kOptional, settings.socket_timeout));
+    std::unique_ptr<BlockStream> stream(new BlockStream(
+        std::move(socket), node, range, options.verify ? options.sums : Sums::kOptional, settings));
     Status status = stream->start(operation, counts, interrupt);
     if (status.ok()) return stream;
     const bool was_closed = status.code() == StatusCode::kIo && stream->received_ == 0;

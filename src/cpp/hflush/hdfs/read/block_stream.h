@@ -20,6 +20,7 @@
 #include "hflush/env/interrupt.h"
 #include "hflush/hdfs/read/block_reader.h"
 #include "hflush/hdfs/read/read_context.h"
+#include "hflush/hdfs/settings.h"
 #include "hflush/hdfs/wire/types.h"
 
 namespace hflush::hdfs {
@@ -80,11 +81,11 @@ class BlockStream {
 
  private:
   BlockStream(env::BlockingSocket socket, DatanodeInfo node, Range range, Sums sums,
-              env::Duration timeout)
+              const ReadSettings& settings)
       : socket_(std::move(socket)),
         node_(std::move(node)),
-        reader_(range.offset, range.length, sums),
-        timeout_(timeout) {}
+        reader_(range.offset, range.length, sums, settings.max_packet_size),
+        timeout_(settings.socket_timeout) {}
 
   // Sends the operation and waits until it is accepted.
   Status start(const std::string& operation, ReadCounts& counts, env::Interrupt& interrupt);

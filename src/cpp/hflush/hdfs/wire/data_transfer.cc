@@ -469,14 +469,15 @@ void PacketHeader::encode_to(MutableByteView out) const noexcept {
   message[Usual::kSync] = std::byte{1};
 }
 
-Result<std::optional<DecodedPacketHeader>> decode_packet_header(ByteView bytes) {
+Result<std::optional<DecodedPacketHeader>> decode_packet_header(ByteView bytes,
+                                                                std::size_t max_size) {
   using Answer = std::optional<DecodedPacketHeader>;
   if (bytes.size() < kLengthsSize) return Answer();
   const std::uint32_t packet_size = load_be32(bytes.data());
   const std::size_t header_size =
       std::to_integer<std::size_t>(bytes[4]) << 8U | std::to_integer<std::size_t>(bytes[5]);
   const std::size_t size = kLengthsSize + header_size;
-  if (packet_size < kCounted || packet_size + header_size > kMaxPacketSize ||
+  if (packet_size < kCounted || packet_size + header_size > max_size ||
       size > PacketHeader::kMaxReceivedSize) {
     return packet_size_refused(packet_size, header_size);
   }

@@ -155,7 +155,7 @@ Result<std::size_t> delimited_size(ByteView bytes, std::size_t max_bytes);
 Result<OperationReply> decode_operation_reply(ByteView message);
 Result<PipelineAck> decode_pipeline_ack(ByteView message);
 
-// dfs.data.transfer.max.packet.size: no packet is longer, header and all.
+// The default of dfs.data.transfer.max.packet.size: no packet is longer, header and all.
 inline constexpr std::size_t kMaxPacketSize = 16U << 20U;
 
 struct PacketHeader {
@@ -177,12 +177,13 @@ struct PacketHeader {
 };
 
 // The header at the front of what a DataNode sends: the header and the bytes it takes; nullopt if
-// it has not all arrived. Refuses sizes that no packet has.
+// it has not all arrived. Refuses sizes that no packet has, and packets of more than `max_size`.
 struct DecodedPacketHeader {
   PacketHeader header;
   std::size_t size = 0;
 };
-Result<std::optional<DecodedPacketHeader>> decode_packet_header(ByteView bytes);
+Result<std::optional<DecodedPacketHeader>> decode_packet_header(
+    ByteView bytes, std::size_t max_size = kMaxPacketSize);
 
 std::string encode_client_read_status(TransferStatus status);
 

@@ -552,6 +552,38 @@ std::string locations_of(std::uint64_t length, const std::vector<LocatedBlock>& 
   return locations;
 }
 
+TEST_CASE("append goes on with chunks as configured where DataNodes may not say longer ones") {
+  constexpr std::uint32_t kTenMiB = 10U << 20U;
+  testing::ScriptedDatanode datanode;
+  datanode.store(
+      5, testing::StoredReplica(hflush::testing::pattern(1000), {crc::Kind::kCrc32, kTenMiB}));
+  const LocatedBlock block = last_block(datanode.node(), 0);
+  StatusFields fields{.length = 1000, .block_size = 32U << 20U};
+  std::uint32_t configured = 16U << 20U;
+  std::vector<Told> script{appended(block, fields), completed()};
+  SUBCASE("in a partial block") {}
+  SUBCASE("in a new one") {
+    script = {appended(std::nullopt, fields),
+              {"getBlockLocations", locations_of(1000, {block}), {}},
+              completed()};
+  }
+  SUBCASE("unless those are shorter, and what they say divides a block") {
+    configured = 1536;
+    fields.block_size = 20U << 20U;
+    script[0] = appended(block, fields);
+  }
+  NameNode node(script);
+  Settings settings = node.settings();
+  settings.write.bytes_per_checksum = configured;
+  settings.write.max_packet_size = 20U << 20U;
+  env::Uninterrupted none;
+  const auto client = Client::make(settings);
+  REQUIRE(client.ok());
+  Stream stream = append(**client, "/f", {}, none);
+  REQUIRE(stream.ok());  // sizes that do not divide the block are refused
+  CHECK((*stream)->close(none).ok());
+}
+
 std::string token_to(std::string_view do_what) {
   return length_delimited(1, do_what) + length_delimited(2, "") + length_delimited(3, "") +
          length_delimited(4, "");

@@ -30,6 +30,10 @@ constexpr int kCreateAttempts = 11;
 // RetriableException: the last block is not reported yet.
 constexpr env::Duration kAppendPause = std::chrono::milliseconds(500);
 constexpr env::Duration kAppendPatience = std::chrono::seconds(5);
+// What an append that begins a block waits for the sums of the last one.
+constexpr env::Duration kSumsPatience = std::chrono::seconds(5);
+// DataNodes say max(length, 10 MiB) of a replica whose chunks are longer than that.
+constexpr std::uint32_t kLongestCertainChunk = 10U << 20U;
 
 Status check_sizes(std::string_view operation, const WriteTarget& target,
                    const WriteSettings& settings) {
@@ -314,12 +318,26 @@ Result<Append::Response> call_append(Client& client, const Append& request,
   }
 }
 
-// What a block goes on with: sums as it began with. A writer need not be allowed to read it: then
-// they are as configured, and DataNodes refuse a chunk of another size.
-Result<ChecksumParameters> sums_of(Client& client, const std::string& path, LocatedBlock block,
+// The sums of a block of so many bytes, by what a DataNode has said. A chunk of 10 MiB or more that
+// the block does not exceed may really be longer: then it is as configured, unless that is shorter
+// and this one can be.
+ChecksumParameters likely_sums(ChecksumParameters said, std::uint64_t length,
+                               const WriteTarget& target, const ChecksumParameters& configured) {
+  const std::uint32_t chunk = said.bytes_per_checksum;
+  const bool is_certain = chunk < kLongestCertainChunk || chunk < length;
+  const bool is_possible = chunk >= configured.bytes_per_checksum && target.block_size % chunk == 0;
+  if (!is_certain && !is_possible) said.bytes_per_checksum = configured.bytes_per_checksum;
+  return said;
+}
+
+// What a partial block goes on with: sums as it began with. A writer need not be allowed to read
+// it: then they are as configured, and DataNodes refuse a chunk of another size.
+Result<ChecksumParameters> sums_of(Client& client, const WriteTarget& target,
                                    const ChecksumParameters& configured,
                                    env::Interrupt& interrupt) {
   const ReadContext context = client.read_context();
+  const std::string& path = target.path;
+  LocatedBlock block = *target.partial_block;
   const auto ask = [&]() -> Result<ChecksumParameters> {
     if (block.token != Token()) {  // allows to write alone
       HFLUSH_ASSIGN_OR_RETURN(block, locate_anew({context, path, "append", interrupt}, block));
@@ -328,12 +346,13 @@ Result<ChecksumParameters> sums_of(Client& client, const std::string& path, Loca
   };
   Result<ChecksumParameters> stored = ask();
   if (stored.status().code() == StatusCode::kPermissionDenied) return configured;
-  return stored;
+  if (!stored.ok()) return stored;
+  return likely_sums(*stored, block.block.length, target, configured);
 }
 
 // What a file that has been written goes on with in a new block: the NameNode and a replica of the
-// last one say. A new block does without both: where there is no answer, sums are as configured.
-// Only an interrupt is a failure.
+// last one say. A new block does without both: where there is no answer soon, sums are as
+// configured. Only an interrupt is a failure.
 Status describe_last_block(Client& client, WriteTarget& target, ChecksumParameters& checksum,
                            env::Interrupt& interrupt) {
   const std::uint64_t length = target.start;
@@ -349,8 +368,10 @@ Status describe_last_block(Client& client, WriteTarget& target, ChecksumParamete
     }
     // The NameNode names it itself only if it is partial, or with NEW_BLOCK.
     if (!target.previous_block) target.previous_block = last->block;
-    HFLUSH_ASSIGN_OR_RETURN(checksum,
-                            stored_checksum(client.read_context(), target.path, *last, interrupt));
+    HFLUSH_ASSIGN_OR_RETURN(const ChecksumParameters stored,
+                            stored_checksum_within(kSumsPatience, client.read_context(),
+                                                   target.path, *last, interrupt));
+    checksum = likely_sums(stored, last->block.length, target, checksum);
     return {};
   };
   const Status asked = ask();
@@ -393,8 +414,7 @@ Status describe(Client& client, Append::Response appended, const AppendOptions& 
   }
   // A block goes on as it began, and a file too, whatever the configuration says by now.
   if (target.partial_block && target.partial_block->block.length > 0) {
-    HFLUSH_ASSIGN_OR_RETURN(checksum,
-                            sums_of(client, path, *target.partial_block, checksum, interrupt));
+    HFLUSH_ASSIGN_OR_RETURN(checksum, sums_of(client, target, checksum, interrupt));
   } else if (target.start > 0) {
     HFLUSH_RETURN_IF_ERROR(describe_last_block(client, target, checksum, interrupt));
   }

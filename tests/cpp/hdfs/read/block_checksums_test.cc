@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include <cerrno>
+#include <chrono>
 #include <optional>
 #include <string>
 #include <vector>
@@ -192,6 +193,24 @@ TEST_CASE("stored checksum: what the first replica that answers says") {
   REQUIRE(operations.size() == 1);
   CHECK(operations[0].offset == 0);
   CHECK(operations[0].length == 1);
+}
+
+TEST_CASE("stored checksum: who can do without waits for none, and asks each once") {
+  Cluster cluster(6, pattern(500), 1000);
+  const auto ask = [&](env::Duration patience) {
+    return stored_checksum_within(patience, cluster.context(), "/file", cluster.located.blocks[0],
+                                  cluster.interrupt);
+  };
+  const auto is_silent = [](const Operation&) { return Reply{"", Reply::Then::kSilence}; };
+  cluster.datanodes[0]->follow(is_silent);
+  CHECK(ask(std::chrono::seconds(2)).ok());
+  for (const auto& datanode : cluster.datanodes) datanode->follow(is_silent);
+  CHECK(ask(std::chrono::milliseconds(300)).status().code() == StatusCode::kTimedOut);
+  CHECK(cluster.datanodes[5]->operations().empty());
+  CHECK(cluster.name_node.location_calls() == 0);
+  for (const auto& datanode : cluster.datanodes) datanode->stop();
+  CHECK(ask(hflush::testing::kPatience).status().error_number() == ECONNREFUSED);
+  CHECK(cluster.name_node.location_calls() == 1);
 }
 
 TEST_CASE("stored checksum: nobody to ask says who did not answer") {

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "hflush/base/result.h"
+#include "hflush/env/clock.h"
 #include "hflush/env/interrupt.h"
 #include "hflush/hdfs/read/read_context.h"
 #include "hflush/hdfs/wire/data_transfer.h"
@@ -17,5 +18,13 @@ namespace hflush::hdfs {
 // that calls, and can be interrupted. Requires: the block is not empty.
 Result<ChecksumParameters> stored_checksum(const ReadContext& context, const std::string& path,
                                            const LocatedBlock& block, env::Interrupt& interrupt);
+
+// The same for a caller that can do without: each replica is asked once, none for longer than a
+// third of `patience`, without pauses between them. kTimedOut when that has passed.
+Result<ChecksumParameters> stored_checksum_within(env::Duration patience,
+                                                  const ReadContext& context,
+                                                  const std::string& path,
+                                                  const LocatedBlock& block,
+                                                  env::Interrupt& interrupt);
 
 }  // namespace hflush::hdfs

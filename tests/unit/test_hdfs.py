@@ -15,7 +15,7 @@ import pytest
 from hflush import CreateFlag
 from hflush import options as options_of
 from hflush.hdfs import DistributedFileSystem, HdfsFileBuilder, checksums
-from hflush.hdfs.options import HdfsOptions
+from hflush.hdfs.options import FAVORED_NODES, HdfsOptions
 from hflush.tokens import Token
 from support.rude_servers import refusing
 
@@ -337,6 +337,17 @@ class TestCreating:
         assert not self.native(
             CreateFlag.CREATE | CreateFlag.SYNC_BLOCK, sync_on_close=False
         ).sync_block
+
+    def test_appends_place_new_blocks_as_creations_do(self):
+        flags = CreateFlag.APPEND | CreateFlag.NO_LOCAL_WRITE | CreateFlag.IGNORE_CLIENT_LOCALITY
+        builder = hdfs().append_file("/a").favored_nodes(["a:1"]).update_length()
+        wanted = options_of.CreateOptions(builder._options, True, flags)
+        native = hdfs()._append_options(wanted)
+        assert (native.new_block, native.sync_block, native.update_length) == (False, False, True)
+        assert native.no_local_write
+        assert native.ignore_client_locality
+        assert native.favored_nodes == ["a:1"]
+        assert FAVORED_NODES in DistributedFileSystem.append_options
 
     @pytest.mark.parametrize(
         ("call", "flag"),

@@ -432,8 +432,7 @@ py::object create(HdfsClient& self, const py::type& stream_type, const py::str& 
 }
 
 py::object append(HdfsClient& self, const py::type& stream_type, const py::str& path,
-                  bool new_block, bool sync_block, bool update_length) {
-  const hdfs::AppendOptions options{new_block, sync_block, update_length};
+                  const hdfs::AppendOptions& options) {
   const std::shared_ptr<Client> client = self.client();
   return made_stream(stream_type, waiting([&, at = to_utf8(path)](SignalCheck& signals) {
                        return hdfs::append(*client, at, options, signals);
@@ -640,9 +639,20 @@ void register_settings(py::module_& module) {
       .def_readonly("read", &Settings::read);
 }
 
-void register_create_options(py::module_& module) {
+void register_write_options(py::module_& module) {
+  using hdfs::AppendOptions;
   using hdfs::CreateOptions;
-  py::class_<CreateOptions>(module, "HdfsCreateOptions", py::is_final())
+  using hdfs::WriteOptions;
+  py::class_<WriteOptions>(module, "HdfsWriteOptions")
+      .def_readwrite("sync_block", &WriteOptions::sync_block)
+      .def_readwrite("update_length", &WriteOptions::update_length)
+      .def_readwrite("no_local_write", &WriteOptions::no_local_write)
+      .def_readwrite("ignore_client_locality", &WriteOptions::ignore_client_locality)
+      .def_readwrite("favored_nodes", &WriteOptions::favored_nodes);
+  py::class_<AppendOptions, WriteOptions>(module, "HdfsAppendOptions", py::is_final())
+      .def(py::init<>())
+      .def_readwrite("new_block", &AppendOptions::new_block);
+  py::class_<CreateOptions, WriteOptions>(module, "HdfsCreateOptions", py::is_final())
       .def(py::init<>())
       .def_readwrite("overwrite", &CreateOptions::overwrite)
       .def_readwrite("create_parent", &CreateOptions::create_parent)
@@ -661,13 +671,8 @@ void register_create_options(py::module_& module) {
             if (name) self.checksum = kind_named(*name);
           })
       .def_readwrite("bytes_per_checksum", &CreateOptions::bytes_per_checksum)
-      .def_readwrite("sync_block", &CreateOptions::sync_block)
-      .def_readwrite("update_length", &CreateOptions::update_length)
       .def_readwrite("lazy_persist", &CreateOptions::lazy_persist)
-      .def_readwrite("no_local_write", &CreateOptions::no_local_write)
-      .def_readwrite("ignore_client_locality", &CreateOptions::ignore_client_locality)
       .def_readwrite("should_replicate", &CreateOptions::should_replicate)
-      .def_readwrite("favored_nodes", &CreateOptions::favored_nodes)
       .def_readwrite("storage_policy", &CreateOptions::storage_policy)
       .def_readwrite("ec_policy", &CreateOptions::ec_policy);
 }
@@ -707,7 +712,7 @@ void add_name_space(py::class_<HdfsClient>& type) {
 void register_hdfs(py::module_& module) {
   register_status(module);
   register_settings(module);
-  register_create_options(module);
+  register_write_options(module);
 
   py::class_<HdfsClient> type(module, "HdfsClient", py::is_final());
   type.def(py::init<hdfs::Settings>(), py::arg("settings"));
@@ -721,8 +726,7 @@ void register_hdfs(py::module_& module) {
       .def("renew_delegation_token", &renew_delegation_token, py::arg("token"))
       .def("cancel_delegation_token", &cancel_delegation_token, py::arg("token"))
       .def("create", &create, py::arg("stream_type"), py::arg("path"), py::arg("options"))
-      .def("append", &append, py::arg("stream_type"), py::arg("path"), py::kw_only(),
-           py::arg("new_block"), py::arg("sync_block"), py::arg("update_length"))
+      .def("append", &append, py::arg("stream_type"), py::arg("path"), py::arg("options"))
       .def("open", &open, py::arg("path"), py::arg("verify"))
       .def("block_checksums", &block_checksums, py::arg("path"), py::arg("length"),
            py::arg("composite"))

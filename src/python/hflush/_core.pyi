@@ -245,8 +245,20 @@ class HdfsFileStatus:
     @property
     def locations(self) -> list[_Location] | None: ...  # of located listings
 
+class HdfsWriteOptions:
+    sync_block: bool
+    update_length: bool  # hsync tells the NameNode the length
+    no_local_write: bool
+    ignore_client_locality: bool
+    favored_nodes: list[str]
+
 @final
-class HdfsCreateOptions:
+class HdfsAppendOptions(HdfsWriteOptions):
+    def __init__(self) -> None: ...
+    new_block: bool
+
+@final
+class HdfsCreateOptions(HdfsWriteOptions):
     def __init__(self) -> None: ...
     overwrite: bool
     create_parent: bool
@@ -256,13 +268,8 @@ class HdfsCreateOptions:
     block_size: int | None
     checksum: str | None  # "CRC32", "CRC32C", "NULL"
     bytes_per_checksum: int | None
-    sync_block: bool
-    update_length: bool  # hsync tells the NameNode the length
     lazy_persist: bool
-    no_local_write: bool
-    ignore_client_locality: bool
     should_replicate: bool
-    favored_nodes: list[str]
     storage_policy: str
     ec_policy: str
 
@@ -339,6 +346,7 @@ class HdfsReadSettings:
     retry_window: float
     last_block_length_retries: int
     last_block_length_interval: float
+    max_packet_size: int
     socket_cache_capacity: int
     socket_cache_expiry: float
     cached_connection_retries: int
@@ -346,7 +354,6 @@ class HdfsReadSettings:
     readahead_bytes: int | None
     socket_timeout: float
     use_datanode_hostname: bool
-    max_packet_size: int
 
 @final
 class HdfsSettings:
@@ -420,15 +427,7 @@ class HdfsClient:
         self, path: str, length: int, composite: bool
     ) -> list[tuple[int, int, int, bytes, str]]: ...
     def create(self, stream_type: type[_Self], path: str, options: HdfsCreateOptions) -> _Self: ...
-    def append(
-        self,
-        stream_type: type[_Self],
-        path: str,
-        *,
-        new_block: bool,
-        sync_block: bool,
-        update_length: bool,
-    ) -> _Self: ...
+    def append(self, stream_type: type[_Self], path: str, options: HdfsAppendOptions) -> _Self: ...
     def open(self, path: str, verify: bool) -> InputFile: ...
 
 # --- documents of S3 (register_s3_documents.cc), ValueError for what is not understood -------------

@@ -828,7 +828,10 @@ TEST_CASE(
     NameNode node({appended(std::nullopt, fields), located, next});
     {
       const auto client = client_of(node);
-      Stream stream = append(*client, "/f", {}, none);
+      AppendOptions options;
+      options.no_local_write = options.ignore_client_locality = true;
+      options.favored_nodes = {"a:1"};
+      Stream stream = append(*client, "/f", options, none);
       REQUIRE(stream.ok());
       CHECK((*stream)->position() == 3000);
       if (writes) REQUIRE((*stream)->write(hflush::testing::pattern(10), none).ok());
@@ -839,6 +842,8 @@ TEST_CASE(
     add.client_name = "C1";
     add.previous = named;
     add.file_id = 77;
+    add.no_local_write = add.ignore_client_locality = true;
+    add.favored_nodes = {"a:1"};
     CHECK(node.calls()[2].request ==
           (writes ? add.encode() : Complete{"/f", "C1", named, 77}.encode()));
   }

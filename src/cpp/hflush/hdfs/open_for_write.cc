@@ -58,6 +58,18 @@ Status check_sizes(std::string_view operation, const WriteTarget& target,
   return {};
 }
 
+WriteTarget target_of(const Client& client, const std::string& path, const WriteOptions& options) {
+  WriteTarget target;
+  target.path = path;
+  target.client_name = client.settings().client_name;
+  target.sync_every_block = options.sync_block;
+  target.update_length = options.update_length;
+  target.no_local_write = options.no_local_write;
+  target.ignore_client_locality = options.ignore_client_locality;
+  target.favored_nodes = options.favored_nodes;
+  return target;
+}
+
 // What this client cannot write; empty if it can.
 std::string_view unsupported_kind(const FileStatus& status) noexcept {
   if (status.erasure_coded) return "erasure-coded files cannot be written";
@@ -428,18 +440,11 @@ Status describe(Client& client, Append::Response appended, const AppendOptions& 
 StreamResult create(Client& client, const std::string& path, const CreateOptions& options,
                     env::Interrupt& interrupt) {
   const Settings& settings = client.settings();
-  WriteTarget target;
-  target.path = path;
-  target.client_name = settings.client_name;
+  WriteTarget target = target_of(client, path, options);
   target.block_size = options.block_size.value_or(settings.write.block_size);
   target.checksum = options.checksum.value_or(settings.write.checksum);
   target.bytes_per_checksum =
       options.bytes_per_checksum.value_or(settings.write.bytes_per_checksum);
-  target.sync_every_block = options.sync_block;
-  target.update_length = options.update_length;
-  target.no_local_write = options.no_local_write;
-  target.ignore_client_locality = options.ignore_client_locality;
-  target.favored_nodes = options.favored_nodes;
   HFLUSH_RETURN_IF_ERROR(check_sizes("create", target, settings.write));
   if (!options.ec_policy.empty() && !is_replication(options.ec_policy)) {
     return unsupported("create",
@@ -492,12 +497,8 @@ StreamResult append(Client& client, const std::string& path, const AppendOptions
 
   std::optional<ExtendedBlock> last;
   if (appended.block) last = appended.block->block;
-  Appendable file;
-  file.target.path = path;
+  Appendable file{target_of(client, path, options), {}};
   if (appended.status) file.target.file_id = appended.status->file_id;
-  file.target.client_name = client.settings().client_name;
-  file.target.sync_every_block = options.sync_block;
-  file.target.update_length = options.update_length;
   const Status usable = describe(client, std::move(appended), options, file, interrupt);
   if (!usable.ok()) {
     const auto closed = client.rpc().call_through(

@@ -18,8 +18,18 @@
 
 namespace hflush::hdfs {
 
-// What create() may say beside the path; what is missing comes from the settings.
-struct CreateOptions {
+// What both may say beside the path.
+struct WriteOptions {
+  bool sync_block = false;     // CreateFlag SYNC_BLOCK
+  bool update_length = false;  // hsync tells the NameNode the length (SyncFlag UPDATE_LENGTH)
+  // Where the replicas of new blocks are to be.
+  bool no_local_write = false;
+  bool ignore_client_locality = false;
+  std::vector<std::string> favored_nodes;  // "host:port"
+};
+
+// What create() may say; what is missing comes from the settings.
+struct CreateOptions : WriteOptions {
   bool overwrite = true;
   bool create_parent = true;
   std::uint32_t masked = 0644;
@@ -28,22 +38,15 @@ struct CreateOptions {
   std::optional<std::uint64_t> block_size;
   std::optional<crc::Kind> checksum;
   std::optional<std::uint32_t> bytes_per_checksum;
-  bool sync_block = false;     // CreateFlag SYNC_BLOCK
-  bool update_length = false;  // hsync tells the NameNode the length (SyncFlag UPDATE_LENGTH)
   bool lazy_persist = false;
-  bool no_local_write = false;
-  bool ignore_client_locality = false;
   bool should_replicate = false;
-  std::vector<std::string> favored_nodes;
   std::string storage_policy;
   std::string ec_policy;
 };
 
-// What append() may say beside the path.
-struct AppendOptions {
+// What append() may say.
+struct AppendOptions : WriteOptions {
   bool new_block = false;  // CreateFlag NEW_BLOCK
-  bool sync_block = false;
-  bool update_length = false;
 };
 
 using StreamResult = Result<std::unique_ptr<stream::OutputStream>>;

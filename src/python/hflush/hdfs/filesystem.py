@@ -115,7 +115,7 @@ class DistributedFileSystem(FileSystem):
 
     store_name = "hdfs"
     create_options = own.KEYS
-    append_options = options_of.APPEND_KEYS | {own.UPDATE_LENGTH}
+    append_options = options_of.APPEND_KEYS | {own.UPDATE_LENGTH, own.FAVORED_NODES}
 
     def __init__(self, scheme: str, authority: str, conf: Configuration) -> None:
         if not authority:
@@ -288,13 +288,9 @@ class DistributedFileSystem(FileSystem):
         native.block_size = options.block_size
         native.checksum = options.checksum_type
         native.bytes_per_checksum = options.bytes_per_checksum
-        native.sync_block = bool(options.sync_on_close)
-        native.update_length = bool(asked.update_length)
+        _set_common(native, options, asked)
         native.lazy_persist = CreateFlag.LAZY_PERSIST in flags
-        native.no_local_write = CreateFlag.NO_LOCAL_WRITE in flags
-        native.ignore_client_locality = CreateFlag.IGNORE_CLIENT_LOCALITY in flags
         native.should_replicate = CreateFlag.SHOULD_REPLICATE in flags
-        native.favored_nodes = list(asked.favored_nodes or ())
         native.storage_policy = asked.storage_policy or ""
         native.ec_policy = asked.ec_policy or ""
         return native
@@ -323,14 +319,15 @@ class DistributedFileSystem(FileSystem):
             self._native.delete(path, False)
 
     def _append(self, path: str, options: CreateOptions) -> FSDataOutputStream:
-        stream = self._native.append(
-            _stream_type(options),
-            path,
-            new_block=CreateFlag.NEW_BLOCK in options.flags,
-            sync_block=bool(options.sync_on_close),
-            update_length=bool(own.HdfsOptions(options.asked).update_length),
-        )
-        return self._reporting(stream, options)
+        wanted = self._append_options(options)
+        return self._reporting(self._native.append(_stream_type(options), path, wanted), options)
+
+    @staticmethod
+    def _append_options(options: CreateOptions) -> _core.HdfsAppendOptions:
+        native = _core.HdfsAppendOptions()
+        native.new_block = CreateFlag.NEW_BLOCK in options.flags
+        _set_common(native, options, own.HdfsOptions(options.asked))
+        return native
 
     # --- streams that can be resumed ---
 
@@ -888,6 +885,16 @@ def _canonical(authority: str) -> str:
     lowered = authority.lower().removesuffix(":")
     has_port = ":" in lowered.rpartition("]")[2]
     return lowered if has_port else f"{lowered}:{DEFAULT_PORT}"
+
+
+def _set_common(
+    native: _core.HdfsWriteOptions, options: CreateOptions, asked: own.HdfsOptions
+) -> None:
+    native.sync_block = bool(options.sync_on_close)
+    native.update_length = bool(asked.update_length)
+    native.no_local_write = CreateFlag.NO_LOCAL_WRITE in options.flags
+    native.ignore_client_locality = CreateFlag.IGNORE_CLIENT_LOCALITY in options.flags
+    native.favored_nodes = list(asked.favored_nodes or ())
 
 
 def _stream_type(options: CreateOptions) -> type[FSDataOutputStream]:

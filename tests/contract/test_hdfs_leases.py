@@ -16,6 +16,7 @@ from hflush.status import LeaseRecovery
 from support import rude_servers
 from support.data import dataset
 from support.minidfs import Hdfs, NewHdfs
+from support.relay import Relay
 from support.stores import HdfsStore
 from support.waiting import DEADLINE_S, Task, wait_until
 
@@ -438,6 +439,22 @@ def test_recover_lease(store: HdfsStore, path: str) -> None:
     with store.fs.append(path) as out:
         out.write(b"on")
     assert store.read(path) == content + b"on"
+
+
+@pytest.mark.rule("HDFS-4")
+def test_a_truncated_file_has_another_holder(store: HdfsStore, path: str) -> None:
+    """The client's open files would keep it locked if its DataNodes never finished."""
+    store.write(path, dataset(777))
+    with Relay(("127.0.0.1", store.hdfs.cluster.name_node_port())) as relay:
+        url = f"hdfs://127.0.0.1:{relay.port}"
+        with hflush.FileSystem.new_instance(url, store.conf) as fs, fs.create(f"{path}-open"):
+            assert fs.truncate(path, 700) is False
+            store.settle(path)
+        created, cut = (
+            re.findall(rb"DFSClient_[\w-]+", part) for part in relay.sent.split(b"truncate")
+        )
+        assert cut[0] == created[0] + b"_recovery"
+    assert store.read(path) == dataset(777)[:700]
 
 
 @pytest.mark.rule("HDFS-5", "CLOSE-23")

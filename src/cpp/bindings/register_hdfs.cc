@@ -207,9 +207,15 @@ void rename_exact(HdfsClient& self, const py::str& source, const py::str& destin
   ask(self, hdfs::Rename2{from, to_utf8(destination), overwrite, to_trash}, from);
 }
 
+// Who holds a file that is recovered. Under this client's own name it would be renewed with its
+// other files, for ever if recovery fails.
+std::string recovery_holder(HdfsClient& self) {
+  return hdfs::recovery_name(self.client()->settings().client_name);
+}
+
 bool truncate(HdfsClient& self, const py::str& path, std::uint64_t length) {
   const std::string at = to_utf8(path);
-  return ask(self, hdfs::Truncate{at, length, self.client()->settings().client_name}, at);
+  return ask(self, hdfs::Truncate{at, length, recovery_holder(self)}, at);
 }
 
 void concat(HdfsClient& self, const py::str& path, const std::vector<py::str>& sources) {
@@ -380,10 +386,7 @@ py::dict statistics(HdfsClient& self) {
 
 bool recover_lease(HdfsClient& self, const py::str& path) {
   const std::string at = to_utf8(path);
-  // Under this client's own name it would be renewed with its other files, for ever if recovery
-  // fails.
-  const std::string holder = hdfs::recovery_name(self.client()->settings().client_name);
-  return ask(self, hdfs::RecoverLease{at, holder}, at);
+  return ask(self, hdfs::RecoverLease{at, recovery_holder(self)}, at);
 }
 
 bool is_file_closed(HdfsClient& self, const py::str& path) {
@@ -606,9 +609,9 @@ void register_read_settings(py::module_& module) {
   add("retry_window", &ReadSettings::retry_window);
   add("last_block_length_retries", &ReadSettings::last_block_length_retries);
   add("last_block_length_interval", &ReadSettings::last_block_length_interval);
+  add("max_packet_size", &ReadSettings::max_packet_size);
   add("socket_cache_capacity", &ReadSettings::socket_cache_capacity);
   add("socket_cache_expiry", &ReadSettings::socket_cache_expiry);
-  add("max_packet_size", &ReadSettings::max_packet_size);
   add("cached_connection_retries", &ReadSettings::cached_connection_retries);
   add("drop_behind", &ReadSettings::drop_behind);
   add("readahead_bytes", &ReadSettings::readahead_bytes);

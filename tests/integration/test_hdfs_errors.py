@@ -6,6 +6,7 @@ path, host and port, and within the timeouts that are configured.
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import pickle
 import re
@@ -190,7 +191,6 @@ LOST_CALLS: dict[str, str] = {
     "setTimes": "fs.set_times(root + '/file', 1, 1)",
     "setReplication": "fs.set_replication(root + '/file', 1)",
     "getContentSummary": "fs.get_content_summary(root)",
-    "recoverLease": "fs.recover_lease(root + '/file')",
     "isFileClosed": "fs.is_file_closed(root + '/file')",
     "getServerDefaults": "fs.get_server_defaults()",
     "getFsStats": "fs.get_status()",
@@ -220,6 +220,26 @@ def test_the_name_node_goes_during_a_call(hdfs_cluster: Hdfs, path: str, method:
     with hdfs_cluster.file_system() as fs:
         result = eval(LOST_CALLS[method], {"fs": fs, "root": root, "hflush": hflush})
         getattr(result, "close", lambda: None)()
+
+
+@pytest.mark.rule("FAIL-2", "HDFS-5")
+@pytest.mark.parametrize("is_open", [True, False])
+def test_the_name_node_goes_during_a_recovery(hdfs_cluster: Hdfs, path: str, is_open: bool) -> None:
+    """It is asked for again, unless the file is closed."""
+    target = ("127.0.0.1", hdfs_cluster.cluster.name_node_port())
+    with (
+        hdfs_cluster.file_system() as writing,
+        rude_servers.name_node_proxy(target, "recoverLease") as proxy,
+        hflush.FileSystem.new_instance(proxy.server.url, PATIENT) as fs,
+    ):
+        out = writing.create(path)  # without a block: closed at once
+        if not is_open:
+            out.close()
+        assert fs.recover_lease(path) is True
+        assert proxy.losses_left == 0
+        with contextlib.suppress(hflush.LeaseLostError):
+            out.close()
+    assert hdfs_cluster.java.read(path) == b""
 
 
 @pytest.mark.rule("FAIL-2", "FAIL-3")

@@ -474,7 +474,7 @@ class TestNobodyThere:
             (lambda fs: fs.append("/a/b"), "append"),
             (lambda fs: fs.open("/a/b"), "getBlockLocations"),
             (lambda fs: fs.delete("/a/b"), "delete"),
-            (lambda fs: fs.recover_lease("/a/b"), "recoverLease"),
+            (lambda fs: fs.recover_lease("/a/b"), "getFileInfo"),
         ],
     )
     def test_the_failure_says_everything(

@@ -8,7 +8,7 @@ import math
 import hflush
 import pytest
 from hflush.hdfs import lease_recovery
-from hflush.hdfs.lease_recovery import Schedule, Step, passes, recover
+from hflush.hdfs.lease_recovery import Schedule, Step, begin, passes, recover
 from hflush.status import LeaseRecovery
 
 
@@ -111,6 +111,13 @@ class NameNode:
             self._answer("version")
         return lease_recovery.time.monotonic() >= self.closed_at
 
+    def begin(self, versions: str) -> bool:
+        return begin(
+            ask=lambda: self._answer("ask"),
+            look=lambda: self._answer("look"),
+            version=iter(versions).__next__,
+        )
+
     def wait(self, wait: float, seen: list[LeaseRecovery] | None = None) -> bool:
         return recover(
             "/file",
@@ -121,6 +128,34 @@ class NameNode:
             version=self._version,
             describe=lambda: "blk_1",
         )
+
+
+LOST = ConnectionResetError(errno.ECONNRESET, "lost")
+
+
+@pytest.mark.parametrize(
+    ("answers", "versions", "asked", "closed"),
+    [
+        ([False], "a", ["ask"], False),
+        ([LOST, True], "a", ["ask", "look"], True),  # it was done
+        ([LOST, False], "ab", ["ask", "look"], True),  # and the next one writes
+        ([LOST, False, False], "aa", ["ask", "look", "ask"], False),
+    ],
+)
+def test_a_lost_answer_is_not_the_end_without_a_wait(
+    answers: list[bool | OSError], versions: str, asked: list[str], closed: bool
+):
+    """It asks again, once, where nothing has changed."""
+    name_node = NameNode(*answers)
+    assert name_node.begin(versions) is closed
+    assert name_node.asked == asked
+
+
+def test_a_second_lost_answer_is():
+    """And so is what the NameNode says."""
+    for answers in ([LOST, False, LOST], [PermissionError(errno.EACCES, "no")]):
+        with pytest.raises(type(answers[0])):
+            NameNode(*answers).begin("aa")
 
 
 @pytest.fixture(autouse=True)

@@ -777,19 +777,16 @@ class DistributedFileSystem(FileSystem):
     def _recover_lease(
         self, path: str, wait: float, progress: Callable[[LeaseRecovery], object] | None
     ) -> bool:
-        if not wait:
-            return self._native.recover_lease(path)
-        from .lease_recovery import recover
+        from .lease_recovery import begin, recover
 
-        return recover(
-            path,
-            wait,
-            progress,
-            ask=lambda: self._native.recover_lease(path),
-            look=lambda: self._native.is_file_closed(path),
-            version=lambda: self._version(path),
-            describe=lambda: self._unfinished(path),
-        )
+        calls: dict[str, Callable[[], Any]] = {
+            "ask": lambda: self._native.recover_lease(path),
+            "look": lambda: self._native.is_file_closed(path),
+            "version": lambda: self._version(path),
+        }
+        if not wait:
+            return begin(**calls)
+        return recover(path, wait, progress, describe=lambda: self._unfinished(path), **calls)
 
     def _unfinished(self, path: str) -> str:
         """Return what a file is not closed for, as far as the NameNode says."""

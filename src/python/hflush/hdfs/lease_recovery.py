@@ -1,4 +1,4 @@
-"""Waiting for a file whose writer is gone: :meth:`hflush.FileSystem.recover_lease` with ``wait``.
+"""Files whose writer is gone: :meth:`hflush.FileSystem.recover_lease`, with ``wait`` and without.
 
 The NameNode closes the file when a DataNode has brought the replicas of its last block to one
 length: usually one heartbeat later, or as long as it takes until a DataNode with a replica is back.
@@ -18,7 +18,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["Schedule", "Step", "is_away", "passes", "recover"]
+__all__ = ["Schedule", "Step", "begin", "is_away", "passes", "recover"]
 
 POLL_S = 1.0
 FIRST_REPEAT_S = 10.0
@@ -68,6 +68,23 @@ def is_away(failure: OSError) -> bool:
     """Whether no NameNode has answered: the call may have been carried out."""
     away = isinstance(failure, (ConnectionError, TimeoutError)) or failure.errno in _AWAY
     return away and not getattr(failure, "remote_class", "")
+
+
+def begin(
+    *, ask: Callable[[], bool], look: Callable[[], bool], version: Callable[[], object]
+) -> bool:
+    """Ask for recovery without a wait; whether the file is closed, or was since.
+
+    Where no NameNode has answered it asks once more, if nothing has changed: a late repeat would
+    take the file from its next writer. The parameters are those of :func:`recover`.
+    """
+    before = version()
+    try:
+        return ask()
+    except OSError as failure:
+        if not is_away(failure):
+            raise
+    return look() or version() != before or ask()
 
 
 def recover(

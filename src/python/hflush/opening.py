@@ -508,12 +508,12 @@ class TextOutputWrapper(io.TextIOWrapper):
             raise refusal
 
     def hflush(self) -> None:
-        """Make all text so far visible to new readers: see :meth:`hflush.FSDataOutputStream.hflush`."""
+        """Make all text so far visible to new readers, as ``hflush`` of the bytes below."""
         self.flush()
         self.buffer.hflush()  # type: ignore[attr-defined]
 
     def hsync(self) -> None:
-        """Make it durable, too: see :meth:`hflush.FSDataOutputStream.hsync`."""
+        """Make it durable, too, as ``hsync`` of the bytes below."""
         self.flush()
         self.buffer.hsync()  # type: ignore[attr-defined]
 

@@ -102,7 +102,7 @@ class Trash:
         raise AssertionError("unreachable")
 
     def _make(self, directory: str) -> str:
-        """Make a directory of the trash, under another name where a file or a link is in its way."""
+        """Make a directory of the trash, under another name where a file or link is in its way."""
         while True:
             obstacle = self._link_to(directory)
             if obstacle is None:

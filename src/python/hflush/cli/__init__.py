@@ -200,8 +200,9 @@ def _add_care(operation: Callable[..., argparse.ArgumentParser]) -> None:
         type=seconds,
         metavar="time",
         default="7d",
-        help="remove what jobs have left that did nothing for so long, as 12h (default: %(default)s); "
-        "on S3: all uploads below the path that were begun so long ago, of other programs, too",
+        help="remove what jobs have left that did nothing for so long, as 12h (default: "
+        "%(default)s); on S3: all uploads below the path that were begun so long ago, of other "
+        "programs, too",
     )
     vacuum.add_argument(
         "--give-up",

@@ -305,8 +305,8 @@ class _Downgraded(DowngradedOutputStream):
 
     def _do_instead(self) -> str:
         return (
-            "does nothing on s3, as hflush.syncable.downgrade or fs.s3a.downgrade.syncable.exceptions "
-            "asks: nothing is visible or durable before close"
+            "does nothing on s3, as hflush.syncable.downgrade or "
+            "fs.s3a.downgrade.syncable.exceptions asks: nothing is visible or durable before close"
         )
 
 

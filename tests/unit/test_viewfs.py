@@ -579,5 +579,5 @@ class TestFsspec:
             assert not there.exists("/s3/x")
 
     def test_hdfs_says_where_to_go(self):
-        with pytest.raises(ValueError, match="it is one of viewfs:"):
+        with pytest.raises(ValueError, match="that is a URL of viewfs"):
             fsspec.core.url_to_fs("hflush+hdfs:///x", conf={"fs.defaultFS": "viewfs://t/"})

@@ -260,7 +260,7 @@ Status HttpExchange::set_body(Options& options, const HttpSettings& settings) {
   if (size <= kSmallBodyBytes && !asks_first(request_)) {
     HFLUSH_RETURN_IF_ERROR(read_small_body());
     options.set(CURLOPT_POSTFIELDSIZE_LARGE, static_cast<curl_off_t>(size));
-    options.set(CURLOPT_POSTFIELDS, small_body_.c_str());
+    options.set(CURLOPT_POSTFIELDS, sending_.small.c_str());
     return {};
   }
   options.set(CURLOPT_UPLOAD, 1L);
@@ -278,9 +278,9 @@ Status HttpExchange::set_body(Options& options, const HttpSettings& settings) {
 
 Status HttpExchange::read_small_body() {
   if (!request_.body) return {};
-  small_body_.resize(static_cast<std::size_t>(request_.body->size()));
-  while (body_offset_ < small_body_.size()) {
-    const auto rest = std::as_writable_bytes(std::span(small_body_)).subspan(body_offset_);
+  sending_.small.resize(static_cast<std::size_t>(request_.body->size()));
+  while (sending_.offset < sending_.small.size()) {
+    const auto rest = std::as_writable_bytes(std::span(sending_.small)).subspan(sending_.offset);
     if (read_body(rest) == CURL_READFUNC_ABORT) return failure_;
   }
   return {};
@@ -288,23 +288,23 @@ Status HttpExchange::read_small_body() {
 
 // Some of the body from where it stands; CURL_READFUNC_ABORT and a failure.
 std::size_t HttpExchange::read_body(MutableByteView out) {
-  const std::uint64_t left = request_.body->size() - body_offset_;
+  const std::uint64_t left = request_.body->size() - sending_.offset;
   out = out.first(static_cast<std::size_t>(std::min<std::uint64_t>(left, out.size())));
   if (out.empty()) return 0;
-  const std::ptrdiff_t got = request_.body->read_at(body_offset_, out);
+  const std::ptrdiff_t got = request_.body->read_at(sending_.offset, out);
   if (got <= 0) {
-    is_unreadable_ = true;
+    sending_.is_unreadable = true;
     fail(Status::from_errno(got == 0 ? EIO : static_cast<int>(-got),
                             "read of what is sent to " + authority_, {}));
     return CURL_READFUNC_ABORT;
   }
-  body_offset_ += static_cast<std::uint64_t>(got);
+  sending_.offset += static_cast<std::uint64_t>(got);
   return static_cast<std::size_t>(got);
 }
 
 bool HttpExchange::seek_body(curl_off_t offset) {
   if (offset < 0 || static_cast<std::uint64_t>(offset) > request_.body->size()) return false;
-  body_offset_ = static_cast<std::uint64_t>(offset);
+  sending_.offset = static_cast<std::uint64_t>(offset);
   return true;
 }
 
@@ -373,7 +373,7 @@ CURL* HttpExchange::let_go() noexcept {
   state_ = State::kEnded;
   if (headers_ != nullptr) curl_->slist_free_all(std::exchange(headers_, nullptr));
   request_.body.reset();
-  small_body_ = {};
+  sending_.small = {};
   return std::exchange(easy_, nullptr);
 }
 
@@ -444,8 +444,8 @@ Status HttpExchange::stalled(TimePoint now) const {
 
 HttpEnd HttpExchange::outcome(CURLcode code) const {
   if (failure_.ok() && code == CURLE_OK && head_.has_head() && !is_too_early()) return {};
-  if (easy_ == nullptr) return {failure_, requests_begun_ > 1, is_unreadable_};
-  return {failure_.ok() ? failure_of(code) : failure_, may_be_executed(), is_unreadable_};
+  if (easy_ == nullptr) return {failure_, requests_begun_ > 1, sending_.is_unreadable};
+  return {failure_.ok() ? failure_of(code) : failure_, may_be_executed(), sending_.is_unreadable};
 }
 
 std::optional<Endpoint> HttpExchange::plain_peer() const {

@@ -130,15 +130,17 @@ class HttpExchange {
   HttpRequest request_;
   std::shared_ptr<HttpEvents> events_;
   const std::string authority_;  // "host:port", for messages
-  bool is_unreadable_ = false;   // what is to be sent
   std::string through_;          // " (proxy host:port)"; empty if there is none
 
   State state_ = State::kWaiting;
   const CurlLibrary* curl_ = nullptr;
   CURL* easy_ = nullptr;
   curl_slist* headers_ = nullptr;
-  std::string small_body_;
-  std::uint64_t body_offset_ = 0;
+  struct Sending {
+    std::string small;  // all of a small body
+    std::uint64_t offset = 0;
+    bool is_unreadable = false;
+  } sending_;
   // How often it was begun to be sent, and perhaps once more; -1: libcurl does not say.
   int requests_begun_ = 0;
   HttpHeadParser head_;

@@ -223,7 +223,7 @@ Failure broken(const env::HttpResult& result) {
   failure.transport = result.end.failure;
   failure.message = result.end.failure.message();
   if (result.end.is_unreadable || result.end.failure.error_number() == EMSGSIZE) {
-    failure.kind = FailureKind::kFinal;  // a file of ours; an answer that is too long each time
+    failure.kind = FailureKind::kFinal;  // it would be the same again
   } else if (failure.http_status == 503 || failure.http_status == 429) {
     failure.kind = FailureKind::kThrottled;
   } else if (result.end.may_be_executed) {

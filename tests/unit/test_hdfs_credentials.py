@@ -142,14 +142,13 @@ def test_the_keys_of_authentication(file: Path) -> None:
 
 
 def test_tokens_by_value(monkeypatch: pytest.MonkeyPatch, file: Path) -> None:
-    """Hadoop's own key, which is secret; where a file is named, that has the newer ones."""
-    conf = _conf({"hadoop.tokens": f" {SPELLED} ,{TOKEN.to_url_string()}"})
-    assert read_native(conf, "nn", "alice").token_file == str(file)
-    assert read_native(conf, "nn", "alice").tokens == [TOKEN]
-    monkeypatch.delenv(VARIABLE)
+    """Hadoop's own key, which is secret: before files, which have what else there is."""
+    newer, other = TOKEN._replace(password=b"newer"), TOKEN._replace(service="nn:8020")
+    conf = _conf({"hadoop.tokens": f" {other.to_url_string()} ,{newer.to_url_string()}"})
     native = read_native(conf, "nn", "alice")
-    assert native.tokens == [Token.from_url_string(SPELLED), TOKEN]
-    assert native.token_file == ""
+    assert (native.tokens, native.token_file) == ([other, newer], "")
+    conf = _conf({"hadoop.tokens": other.to_url_string()})
+    assert read_native(conf, "nn", "alice").tokens == [other, TOKEN]
     assert "hadoop.tokens" not in conf.without_secrets()
     with pytest.raises(ValueError, match=r"hadoop\.tokens must be") as refusal:
         read_native(_conf({"hadoop.tokens": "half a token"}), "nn", "alice")
@@ -159,17 +158,16 @@ def test_tokens_by_value(monkeypatch: pytest.MonkeyPatch, file: Path) -> None:
 def test_several_files_and_those_of_the_configuration(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, file: Path
 ) -> None:
-    """The variable's come first; several are taken together, one is read again later."""
+    """The variable's come before; several are taken together, one is read again later."""
     other = TOKEN._replace(service="127.0.0.1:1")
-    Credentials({"other": other}).write(tmp_path / "other")
-    conf = _conf({"hadoop.token.files": f"{tmp_path / 'other'}"})
-    assert read_native(conf, "nn", "alice").tokens == [TOKEN]
-    monkeypatch.setenv(VARIABLE, f"{file}, {tmp_path / 'other'}")
+    older = TOKEN._replace(password=b"older")
+    Credentials({"other": other, TOKEN.service: older}).write(tmp_path / "other")
+    conf = _conf({"hadoop.token.files": f"{tmp_path / 'other'}, {tmp_path / 'missing'}"})
     native = read_native(conf, "nn", "alice")
     assert (native.tokens, native.token_file) == ([TOKEN, other], "")
     monkeypatch.delenv(VARIABLE)
     native = read_native(conf, "nn", "alice")
-    assert (native.tokens, native.token_file) == ([other], str(tmp_path / "other"))
+    assert (native.tokens, native.token_file) == ([older, other], str(tmp_path / "other"))
 
 
 def test_a_token_in_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -50,7 +50,7 @@ def elsewhere(sent: object, expression: str, **environment: str) -> Any:
     """Return what `expression` is in another process, and what that has sent back."""
     done = subprocess.run(
         [sys.executable, "-c", THERE.format(expression)],
-        input=pickle.dumps(sent),
+        input=sent if isinstance(sent, bytes) else pickle.dumps(sent),
         env={**os.environ, **environment},
         capture_output=True,
         check=True,
@@ -246,6 +246,16 @@ class TestHdfs:
             HflushHdfsFileSystem.clear_instance_cache()
         with pytest.raises(PermissionError, match=r"token of HDFS for nn.*pickle_secrets"):
             pickle.loads(sent)
+
+    def test_tokens_of_configured_files(self, tmp_path: Path):
+        Credentials({"nn:8020": TOKEN}).write(tmp_path / "tokens")
+        conf = {"hadoop.token.files": str(tmp_path / "tokens"), "hflush.pickle.secrets": True}
+        fs = hflush.FileSystem.get("hdfs://nn:8020/", conf)
+        sent = pickle.dumps(fs)
+        assert pickle.loads(sent) is fs
+        (tmp_path / "tokens").unlink()
+        found, _ = elsewhere(sent, "[tuple(one) for one in fs._settings_of_client.tokens]")
+        assert found == [tuple(TOKEN)]
 
 
 @pytest.mark.parametrize("kept", [False, True])

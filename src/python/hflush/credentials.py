@@ -180,7 +180,9 @@ class Credentials:
 
     @classmethod
     def of_process(cls) -> Credentials:
-        """Return what the files of ``HADOOP_TOKEN_FILE_LOCATION`` have, else ``HADOOP_TOKEN``.
+        """Return what the files of ``HADOOP_TOKEN_FILE_LOCATION`` and ``HADOOP_TOKEN`` have.
+
+        Of one alias, what the latter has.
 
         Raises
         ------
@@ -189,14 +191,9 @@ class Credentials:
         ValueError
             It is no token file; the other variable has no tokens.
         """
-        if files := token_files():
-            return of_files(files)
-        found = cls()
-        try:
-            for text in listed(os.environ.get(TOKEN_BY_VALUE, "")):
-                found.add(Token.from_url_string(text))
-        except ValueError as error:
-            raise ValueError(f"{TOKEN_BY_VALUE}: {error}") from None
+        found = of_files(token_files())
+        for token in tokens_by_value():
+            found.add(token)
         return found
 
 
@@ -208,6 +205,20 @@ def of_files(paths: Iterable[StrPath]) -> Credentials:
         found.tokens.update(one.tokens)
         found.secrets.update(one.secrets)
     return found
+
+
+def tokens_by_value() -> list[Token]:
+    """Return the tokens that ``HADOOP_TOKEN`` has, by commas.
+
+    Raises
+    ------
+    ValueError
+        There is something else.
+    """
+    try:
+        return [*map(Token.from_url_string, listed(os.environ.get(TOKEN_BY_VALUE, "")))]
+    except ValueError as error:
+        raise ValueError(f"{TOKEN_BY_VALUE}: {error}") from None
 
 
 def token_files() -> list[str]:

@@ -222,13 +222,8 @@ class DistributedFileSystem(FileSystem):
         return caller(self._conf, with_secrets)
 
     @classmethod
-    def _foreign(
-        cls,
-        caller: dict[str, str],
-        conf: Configuration,  # noqa: ARG003
-        uri: str,  # noqa: ARG003
-    ) -> dict[str, str]:
-        return foreign(caller)
+    def _foreign(cls, caller: dict[str, str], conf: Configuration, uri: str) -> dict[str, str]:  # noqa: ARG003
+        return foreign(caller, conf)
 
     def _is_own(self, authority: str) -> bool:
         user, place = split_user(authority)

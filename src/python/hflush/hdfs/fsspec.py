@@ -89,11 +89,13 @@ class HflushHdfsFileSystem(HostedFileSystem):
         return identity.caller(self._conf, with_secrets)
 
     @classmethod
-    def _as_here(cls, conf: Any, options: Mapping[str, Any]) -> Any:  # noqa: ARG003
+    def _as_here(cls, conf: Any, options: Mapping[str, Any]) -> Any:
         sent = {name: str(conf[name]) for name in identity.KEYS if name in conf}
         if not sent:
             return conf
-        return words.without_keys(conf, sent.keys() - identity.foreign(sent).keys())
+        configuration = cls._configured(words.without_keys(conf, sent), options)
+        foreign = identity.foreign(sent, configuration)
+        return words.without_keys(conf, sent.keys() - foreign.keys())
 
     @staticmethod
     def _get_kwargs_from_urls(path: str) -> dict[str, Any]:

@@ -104,11 +104,11 @@ KEYS = (
         "as tickets are not supported yet",
         default="simple"),
     Key(_SERVERS, "hadoop.token.files", Kind("files", "local files by commas", listed),
-        "token files, where HADOOP_TOKEN_FILE_LOCATION names none; one that is missing is passed "
-        "over"),
+        "token files, besides those of HADOOP_TOKEN_FILE_LOCATION, which come before; one that is "
+        "missing is passed over"),
     Key(_SERVERS, "hadoop.tokens", _TOKENS,
-        "delegation tokens by value, as Hadoop spells them in base64, by commas, where no token "
-        "file is named; unless set: HADOOP_TOKEN"),
+        "delegation tokens by value, as Hadoop spells them in base64, by commas: before those of "
+        "token files; unless set: HADOOP_TOKEN"),
     Key(_SERVERS, "hadoop.security.token.service.use_ip", BOOL,
         "whether tokens name a NameNode by its address rather than its host name",
         default="true"),

@@ -10,7 +10,7 @@ from io import UnsupportedOperation
 
 from .. import _core
 from ..configuration import TOKEN_FILE
-from ..credentials import Credentials, Token, of_files, token_files
+from ..credentials import Credentials, Token, of_files, token_files, tokens_by_value
 from ..keys import BOOL, INT64_MAX, Reader, names
 from ..leaving import LeftOutError, lost_keys
 from .keys import CREDENTIALS, DEFAULT_PORT, KEYS
@@ -19,7 +19,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ..configuration import Configuration
 
-__all__ = ["packed", "read_native", "split_user", "unpacked"]
+__all__ = ["packed", "read_native", "split_user", "tokens_of", "unpacked"]
 
 _ADDRESS = re.compile(r"(?:\[([^\s/@,?#\[\]]+)\]|([^\s/@,?#\[\]:]+))(?::([0-9]*))?")
 _FORM = "host:port, [ipv6]:port or the name of a nameservice, with a port from 1 to 65535"
@@ -71,7 +71,8 @@ def read_native(
                 errno.ENOTSUP, f"{key} is {keys.given(key)}: connections here go the system's way"
             )
     native = _core.HdfsSettings()
-    _take_tokens(keys, native)
+    found, native.token_file = tokens_of(conf)
+    native.tokens = list(found.tokens.values())
     if not native.tokens and {CREDENTIALS, "hadoop.tokens"} & {*lost_keys(conf)}:
         raise LeftOutError(f"the token of HDFS for {authority or 'the default file system'}")
     _authenticate(keys, native)
@@ -104,15 +105,28 @@ def unpacked(text: str) -> Credentials:
     return Credentials({alias: Token(*token) for alias, token in tokens.items()})
 
 
-def _take_tokens(keys: Reader, native: _core.HdfsSettings) -> None:
-    """Set the tokens: those that were sent here, else those of files, else those by value."""
+def tokens_of(conf: Configuration) -> tuple[Credentials, str]:
+    """Return the tokens that were sent here, else all there are; and the file that has them.
+
+    As for Hadoop, those by value replace those of files, and the variable's files those of the
+    configuration. The file is empty where there are several, which are read once, or others.
+
+    Raises
+    ------
+    OSError
+        A file cannot be read.
+    ValueError
+        It is no token file; a value is malformed.
+    """
+    keys = Reader(conf, KEYS)
     if sent := keys.text(CREDENTIALS):
-        native.tokens = list(unpacked(sent).tokens.values())
-    elif files := token_files() or [*filter(os.path.isfile, keys.names("hadoop.token.files"))]:
-        native.tokens = list(of_files(files).tokens.values())
-        native.token_file = files[0] if len(files) == 1 else ""  # several are read once
-    else:
-        native.tokens = keys["hadoop.tokens"] or list(Credentials.of_process().tokens.values())
+        return unpacked(sent), ""
+    files = [*filter(os.path.isfile, keys.names("hadoop.token.files")), *token_files()]
+    by_value = keys["hadoop.tokens"] or tokens_by_value()
+    found = Credentials({token.service: token for token in by_value})
+    for alias, token in of_files(files).tokens.items():  # last, as the first of a service is taken
+        found.tokens.setdefault(alias, token)
+    return found, files[0] if len(files) == 1 and not by_value else ""
 
 
 def _authenticate(keys: Reader, native: _core.HdfsSettings) -> None:

@@ -774,5 +774,6 @@ class TestTable:
         )
         read = set(re.findall(r'"((?:fs\.s3a|hflush\.s3)\.[a-z0-9.-]+[a-z0-9])"', text))
         by_name = {key.name for key in KEYS if not key.native}
-        constants = {"fs.s3a.security.credential.provider.path", "hflush.s3.credentials"}
+        constants = {"fs.s3a.security.credential.provider.path"}
+        constants |= {"hflush.s3.credentials", "hflush.s3.server"}
         assert by_name - read == constants

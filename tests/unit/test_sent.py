@@ -14,7 +14,7 @@ import hflush
 import pytest
 from hflush.checkpoint import CheckpointFileManager
 from hflush.credentials import Credentials, Token
-from hflush.fsspec import HflushHdfsFileSystem, HflushS3FileSystem
+from hflush.fsspec import HflushHdfsFileSystem, HflushS3FileSystem, HflushViewFileSystem
 from upath import UPath
 
 KEYS = {"fs.s3a.access.key": "AKID", "fs.s3a.secret.key": "hidden"}
@@ -113,6 +113,63 @@ class TestS3:
             again = pickle.loads(sent)
             assert key_of(again) == "AKIDANOTHER"
             sent = pickle.dumps(again)
+
+    @pytest.mark.parametrize("wrapped", [False, True])
+    @pytest.mark.parametrize(
+        ("here", "there", "at"),
+        [
+            ({"AWS_ENDPOINT_URL": "http://minio"}, {}, ("minio", "us-east-1", False, True)),
+            ({}, {"AWS_ENDPOINT_URL": "http://minio"}, ("", "us-east-1", False, False)),
+            (
+                {"AWS_REGION": "eu-west-1", "AWS_USE_FIPS_ENDPOINT": "true"},
+                {"AWS_REGION": "cn-north-1"},
+                ("", "eu-west-1", True, False),
+            ),
+        ],
+    )
+    def test_the_server_is_the_senders(
+        self, monkeypatch: pytest.MonkeyPatch, wrapped: bool, here: Any, there: Any, at: Any
+    ):
+        """What its environment says counts there, and AWS is said, too."""
+        names = ("AWS_ENDPOINT_URL", "AWS_REGION", "AWS_DEFAULT_REGION", "AWS_USE_FIPS_ENDPOINT")
+        for name in names:
+            monkeypatch.setenv(name, here.get(name, ""))
+        conf = {"fs.s3a.endpoint": "", "fs.s3a.endpoint.region": "sdk"}
+        get = hflush.FileSystem.get
+        fs: Any = HflushS3FileSystem(conf=conf) if wrapped else get("s3://b", conf)
+        store = "fs.filesystem_of('b')" if wrapped else "fs"
+        asked = ("endpoint.host", "region", "uses_fips", "path_style")
+        found = ", ".join(f"{store}._settings_of_bucket.{one}" for one in asked)
+        seen, back = elsewhere(fs, f"({found})", **{name: there.get(name, "") for name in names})
+        assert (seen, back is fs) == (at, True)
+
+    @pytest.mark.parametrize(
+        ("made", "bucket"),
+        [
+            (HflushS3FileSystem, "fs.filesystem_of(name)"),
+            (HflushViewFileSystem, "fs.filesystem._store_at('/' + name)"),
+            (lambda conf: hflush.FileSystem.get(None, conf), "fs._store_at('/' + name)"),
+        ],
+    )
+    def test_each_bucket_is_where_it_was(self, tmp_path: Path, made: Any, bucket: str):
+        """At the server of its profile, and with its credentials, where there are no profiles."""
+        conf = {"hflush.pickle.secrets": "true", "fs.defaultFS": "viewfs://t/"}
+        conf["fs.s3a.auth.profile.file"] = str(tmp_path / "file")
+        for name in ("a", "b"):
+            own = f"fs.s3a.bucket.{name}."
+            conf[f"{own}aws.credentials.provider"] = "ProfileCredentialsProvider"
+            conf[f"{own}auth.profile.name"] = name
+            conf[f"fs.viewfs.mounttable.t.link./{name}"] = f"s3://{name}/"
+            with (tmp_path / "file").open("a") as file:
+                file.write(PROFILE.replace("default", name).replace("AKIDANOTHER", f"AKID{name}"))
+                file.write(f"endpoint_url = http://host-{name}\n")
+        fs = made(conf=conf)
+        sent = pickle.dumps(fs)
+        assert pickle.loads(sent) is fs
+        (tmp_path / "file").unlink()
+        found = f"[({bucket}._settings_of_bucket.endpoint.host, {bucket}._bucket._source.get()[0])"
+        seen, _ = elsewhere(sent, f"{found} for name in 'ab']")
+        assert seen == [("host-a", "AKIDa"), ("host-b", "AKIDb")]
 
     def test_relative_paths_are_the_senders(self, monkeypatch: pytest.MonkeyPatch):
         """They begin in its home directory, whoever the worker is."""

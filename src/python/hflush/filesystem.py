@@ -42,8 +42,8 @@ if TYPE_CHECKING:
     from .streams import FSDataInputStream, FSDataOutputStream
     from .tokens import Token
 
-    # The class and the URL of a file system, and the keys that say who used it, and where.
-    Caller: TypeAlias = "tuple[type[FileSystem], str, dict[str, str]]"
+    # The class of file systems, and the keys that say who used them, and where.
+    Caller: TypeAlias = "tuple[type[FileSystem], dict[str, str]]"
 
 __all__ = ["FileSystem"]
 
@@ -179,7 +179,7 @@ class FileSystem(OptionalOperations):
         conf = self._conf if sends_secrets else self._conf.without_secrets()
         lost = [*lost_keys(self._conf), *(key for key in self._conf if key not in conf)]
         callers = self._callers(sends_secrets)
-        said = {key for _, _, caller in callers for key in caller}
+        said = {key for _, caller in callers for key in caller}
         keys = {key: text for key, text in conf.raw_items() if key not in said}
         return type(self)._reconnect, (self.uri, keys, self._settings(), callers, lost)
 
@@ -198,10 +198,8 @@ class FileSystem(OptionalOperations):
         """
         configuration = Configuration(load_defaults=False)
         configuration.update(conf)
-        foreign: dict[str, str] = {}
-        for kind, place, caller in callers:
-            foreign |= kind._foreign(caller, configuration, place)
-        configuration.update(foreign)
+        for kind, caller in callers:
+            configuration.update(kind._foreign(caller, configuration))
         add_lost(configuration, lost)
         if not settings:
             return cls.get(uri, configuration)
@@ -241,19 +239,19 @@ class FileSystem(OptionalOperations):
 
     def _callers(self, with_secrets: bool) -> list[Caller]:
         """Return what :meth:`_caller` says of each file system that this one consists of."""
-        return [(type(self), self.uri, self._caller(with_secrets))]
+        return [(type(self), self._caller(with_secrets))]
 
-    def _caller(self, with_secrets: bool) -> dict[str, str]:  # noqa: ARG002
+    def _caller(self, with_secrets: bool) -> dict[str, str]:
         """Return the keys that say who we are, and where, unless the program has set them."""
+        return self._caller_of_all(self._conf, with_secrets)
+
+    @classmethod
+    def _caller_of_all(cls, conf: Configuration, with_secrets: bool) -> dict[str, str]:  # noqa: ARG003
+        """Return what :meth:`_caller` says of all file systems of this kind."""
         return {}
 
     @classmethod
-    def _foreign(
-        cls,
-        caller: dict[str, str],
-        conf: Configuration,  # noqa: ARG003
-        uri: str,  # noqa: ARG003
-    ) -> dict[str, str]:
+    def _foreign(cls, caller: dict[str, str], conf: Configuration) -> dict[str, str]:  # noqa: ARG003
         """Return the keys that a sender has, and this process would not have by itself."""
         return caller
 

@@ -218,11 +218,12 @@ class DistributedFileSystem(FileSystem):
             settings["_verifies_checksums"] = False
         return settings
 
-    def _caller(self, with_secrets: bool) -> dict[str, str]:
-        return caller(self._conf, with_secrets)
+    @classmethod
+    def _caller_of_all(cls, conf: Configuration, with_secrets: bool) -> dict[str, str]:
+        return caller(conf, with_secrets)
 
     @classmethod
-    def _foreign(cls, caller: dict[str, str], conf: Configuration, uri: str) -> dict[str, str]:  # noqa: ARG003
+    def _foreign(cls, caller: dict[str, str], conf: Configuration) -> dict[str, str]:
         return foreign(caller, conf)
 
     def _is_own(self, authority: str) -> bool:

@@ -35,14 +35,13 @@ if TYPE_CHECKING:
     from .settings import BucketConfiguration
 
 __all__ = [
-    "SENT_CREDENTIALS",
     "Credentials",
     "Refresher",
     "Source",
     "joinable",
     "origin_of",
-    "sent_keys",
     "source_of",
+    "to_send",
 ]
 
 # Before botocore's own advisory refresh (15 minutes) has become a mandatory one (10).
@@ -569,15 +568,15 @@ def _or_sent(keys: BucketConfiguration, source: Source) -> Source:
     return SentSource(sent) if sent else source
 
 
-def sent_keys(keys: BucketConfiguration, source: Source | None = None) -> dict[str, str]:
-    """Return the key for what a configuration takes from this process, to be sent: a secret.
+def to_send(keys: BucketConfiguration, source: Source | None = None) -> str:
+    """Return what a configuration takes from this process, as a value to be sent: a secret.
 
-    `source` is what it comes from, if that is known.
+    Empty if it takes nothing. `source` is what it comes from, if that is known.
     """
     with suppress(ValueError):  # it has no source: an error where it is used
         own = (source or source_of(keys)).own()
-        return {SENT_CREDENTIALS: " ".join(own[:3]).rstrip()} if own else {}
-    return {}
+        return " ".join(own[:3]).rstrip() if own else ""
+    return ""
 
 
 def _simple(name: str) -> str:

@@ -40,8 +40,8 @@ from .answers import code_of
 from .commit import PendingCommit
 from .conditional import conditions_of
 from .copies import S3Copies
-from .credentials import SENT_CREDENTIALS, sent_keys
 from .documents import Part
+from .identity import caller, caller_of_all, foreign
 from .keys import MAX_OBJECT, MIN_PART
 from .names import above, exists_already, raise_first
 from .options import (
@@ -56,9 +56,6 @@ from .options import (
 )
 from .settings import (
     UPLOADS,
-    USER,
-    BucketConfiguration,
-    Settings,
     check_metadata,
     storage_class,
     user_header,
@@ -193,27 +190,15 @@ class S3FileSystem(S3Copies):
 
     def _caller(self, with_secrets: bool) -> dict[str, str]:
         settings = self._settings_of_bucket
-        server = {key: text for key, text in settings.found.items() if key not in self._conf}
-        sent = sent_keys(settings.keys, self._bucket._source) if with_secrets else {}
-        return {**server, **sent, USER: self._acts_as()}
+        return caller(settings.keys, with_secrets, settings.found, self._bucket._source)
 
     @classmethod
-    def _foreign(cls, caller: dict[str, str], conf: Configuration, uri: str) -> dict[str, str]:
-        """Return the sender's user, its credentials, and the server that its environment named.
+    def _caller_of_all(cls, conf: Configuration, with_secrets: bool) -> dict[str, str]:
+        return caller_of_all(conf, with_secrets)
 
-        None of them where it is the one here, too.
-        """
-        who = {key: caller[key] for key in (USER, SENT_CREDENTIALS) if key in caller}
-        server = {key: text for key, text in caller.items() if key not in who}
-        bucket = paths.parse(uri).authority
-        here = {USER: user_name()}
-        if SENT_CREDENTIALS in who:
-            here |= sent_keys(BucketConfiguration(conf, bucket))
-        found = {key: text for key, text in who.items() if here.get(key) != text}
-        with suppress(ValueError):
-            if not server or server.items() <= Settings.read(conf, bucket).found.items():
-                return found
-        return server | found
+    @classmethod
+    def _foreign(cls, caller: dict[str, str], conf: Configuration) -> dict[str, str]:
+        return foreign(caller, conf)
 
     # --- creating ---
 

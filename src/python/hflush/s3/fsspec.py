@@ -20,10 +20,8 @@ from ..fsspec.options import check_hints, flag, table, without_keys
 from ..fsspec.places import Place
 from ..fsspec.transactions import dropped
 from .completion import may_take_place
-from .credentials import SENT_CREDENTIALS, sent_keys
-from .keys import HADOOP_PREFIX, KNOWN_KEYS, OWN_PREFIX
+from .identity import bucket_of, caller_of_all, foreign, sent
 from .names import holder, raise_first, results_of
-from .settings import BucketConfiguration
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -135,15 +133,15 @@ class HflushS3FileSystem(HflushFileSystem):
         self._stores: dict[str, FileSystem] = {}
 
     def _caller(self, with_secrets: bool) -> dict[str, str]:
-        return sent_keys(BucketConfiguration(self._conf, "")) if with_secrets else {}
+        return caller_of_all(self._conf, with_secrets)
 
     @classmethod
     def _as_here(cls, conf: Any, options: Mapping[str, Any]) -> Any:
-        if SENT_CREDENTIALS not in conf:
+        said = {key: str(conf[key]) for key in sent(conf)}
+        if not said:
             return conf
-        kept = without_keys(conf, (SENT_CREDENTIALS,))
-        here = sent_keys(BucketConfiguration(cls._configured(kept, options), ""))
-        return kept if here.get(SENT_CREDENTIALS) == conf[SENT_CREDENTIALS] else conf
+        configuration = cls._configured(without_keys(conf, said), options)
+        return without_keys(conf, said.keys() - foreign(said, configuration).keys())
 
     @property
     def fsid(self) -> str:
@@ -394,14 +392,8 @@ class PendingFile:
 
 
 def _is_of_bucket(key: str, keys: Mapping[str, Value]) -> bool:
-    for prefix in (HADOOP_PREFIX, OWN_PREFIX):
-        if key.startswith(f"{prefix}bucket."):
-            # A bucket's name may have dots, too: the key's own is the longest that there is.
-            parts = key[len(prefix) + len("bucket.") :].split(".")
-            names = (prefix + ".".join(parts[start:]) for start in range(1, len(parts)))
-            name = next((name for name in names if name in KNOWN_KEYS), "")
-            return not keys.keys().isdisjoint(RENAMED.get(name, (name,)))
-    return False
+    bucket, name = bucket_of(key)
+    return bucket != "" and not keys.keys().isdisjoint(RENAMED.get(name, (name,)))
 
 
 def _keys(options: Mapping[str, Any]) -> dict[str, Value]:

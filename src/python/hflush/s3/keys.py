@@ -46,6 +46,8 @@ PROFILE_PROVIDERS = ("ProfileCredentialsProvider", "ProfileAWSCredentialsProvide
 # What a credential is made of, and all of one that was sent here.
 PARTS_OF_CREDENTIAL = ("fs.s3a.access.key", "fs.s3a.secret.key", "fs.s3a.session.token")
 SENT_CREDENTIALS = "hflush.s3.credentials"
+# What variables and the profile said of the server where a file system was sent from.
+SENT_SERVER = "hflush.s3.server"
 KEY_STORES = (
     "fs.s3a.security.credential.provider.path",
     "hadoop.security.credential.provider.path",
@@ -120,6 +122,9 @@ KEYS = (
     Key(_ENDPOINT, "fs.s3a.endpoint.fips", BOOL,
         "AWS's servers for FIPS; refused together with an endpoint; unless set: "
         "`use_fips_endpoint` of AWS where there is no endpoint", default="false"),
+    Key(_ENDPOINT, SENT_SERVER, text("JSON"),
+        "what variables and AWS's files say of server and region, in place of what they say here; "
+        "set by hflush in what is sent"),
     Key(_ENDPOINT, "fs.s3a.cross.region.access.enabled", BOOL,
         "a bucket of another region is asked there; false: that is an error",
         native="client.follows_regions"),

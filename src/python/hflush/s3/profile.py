@@ -7,14 +7,17 @@ from __future__ import annotations
 
 import configparser
 import contextlib
+import json
 import os
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
+
+from .keys import SENT_SERVER
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["FILES", "Profile", "named_profile"]
+__all__ = ["FILES", "FoundServer", "Profile", "named_profile"]
 
 FILES = (  # the second overrides the first, as in botocore
     ("AWS_CONFIG_FILE", "~/.aws/config"),
@@ -25,6 +28,37 @@ FILES = (  # the second overrides the first, as in botocore
 def named_profile(environment: Mapping[str, str]) -> str:
     """Return the profile that variables name, empty if they name none."""
     return environment.get("AWS_DEFAULT_PROFILE") or environment.get("AWS_PROFILE") or ""
+
+
+class FoundServer(NamedTuple):
+    """What variables and a profile say of the server, as far as the configuration leaves it open.
+
+    An empty endpoint is AWS.
+    """
+
+    endpoint: str = ""
+    region: str = ""
+    addressing_style: str = ""
+    uses_fips: bool = False
+    uses_dualstack: bool = False
+
+    def to_text(self) -> str:
+        """Return it as the value of a key."""
+        return json.dumps(self._asdict())
+
+    @classmethod
+    def from_text(cls, text: str) -> FoundServer:
+        """Return what :meth:`to_text` has written.
+
+        Raises
+        ------
+        ValueError
+            It is nothing of the kind.
+        """
+        try:
+            return cls(**json.loads(text))
+        except (TypeError, ValueError):
+            raise ValueError(f"{SENT_SERVER} must be as hflush writes it") from None
 
 
 class Profile:

@@ -34,9 +34,10 @@ from .keys import (
     PARTS_OF_CREDENTIAL,
     PROFILE_PROVIDERS,
     SENT_CREDENTIALS,
+    SENT_SERVER,
     Native,
 )
-from .profile import Profile
+from .profile import FoundServer, Profile
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -107,6 +108,7 @@ _OURS = frozenset(
 )
 # AWS's words for fs.s3a.path.style.access.
 _STYLES = {"path": "true", "virtual": "false"}
+_USUAL_REGION = "us-east-1"
 _BUCKET = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 # What stands before AWS's suffix in the name of a server of a region, "s3.eu-west-1", or of an
 # endpoint of a VPC there, "bucket.vpce-1a2b-3c4d.s3.us-west-2.vpce".
@@ -180,12 +182,12 @@ class BucketConfiguration(Reader):
         merged.update((name, given[key]) for name, key in chosen.items())
         origins = {key: conf.written_as(key) for key in given} | chosen
         super().__init__(merged, KEYS, origins)
-        self._bucket = bucket
+        self.bucket = bucket
         self._own = frozenset(chosen)  # the names of today of what is set for the bucket alone
 
     def is_left_out(self, name: str) -> bool:
         """Whether a key was set where this configuration comes from, and is secret."""
-        return any(name in (key, _for_all(key, self._bucket)) for key in lost_keys(self._conf))
+        return any(name in (key, _for_all(key, self.bucket)) for key in lost_keys(self._conf))
 
     def refuse_lost(self) -> None:
         """Refuse to go without a key that is no credential: data would land otherwise.
@@ -197,7 +199,7 @@ class BucketConfiguration(Reader):
         """
         encrypts = self.given("fs.s3a.encryption.algorithm")
         for key in lost_keys(self._conf):
-            own = _for_all(key, self._bucket)
+            own = _for_all(key, self.bucket)
             name = own or key
             for today in names_of_today(name) if name in KNOWN_KEYS else ():
                 is_there = today in self._own if own else self.given(today)
@@ -223,6 +225,8 @@ class BucketConfiguration(Reader):
     def profile(self) -> tuple[str, str]:
         """Return the profile that credentials are taken from, and its file; empty: AWS's own.
 
+        Where what it has was sent here, the file may be missing.
+
         Raises
         ------
         ValueError
@@ -231,6 +235,8 @@ class BucketConfiguration(Reader):
         key = "fs.s3a.auth.profile.file"
         file = self.text(key)
         if file and not os.path.isfile(file):  # noqa: PTH113 -- also where its directory is closed
+            if self.given(SENT_CREDENTIALS):
+                return self.text("fs.s3a.auth.profile.name"), ""
             raise ValueError(
                 f"{self._origins.get(key, key)}: there is no file {file}: put AWS's credentials "
                 "there, on every host that uses them, or unset the key"
@@ -325,9 +331,9 @@ class Endpoint(NamedTuple):
             )
 
 
-def endpoint_of(keys: BucketConfiguration, profile: Profile) -> Endpoint:
+def endpoint_of(keys: BucketConfiguration, found: FoundServer) -> Endpoint:
     """Return the server that configuration, environment and profile name."""
-    text = keys.text("fs.s3a.endpoint") or profile.endpoint
+    text = keys.text("fs.s3a.endpoint") or found.endpoint
     endpoint = Endpoint.parse(text, keys.flag("fs.s3a.connection.ssl.enabled"))
     # The name without a region is Hadoop's way to say that there is none.
     return endpoint._replace(host="") if endpoint.host == "s3.amazonaws.com" else endpoint
@@ -340,6 +346,29 @@ def profile_of(keys: BucketConfiguration, environment: Mapping[str, str]) -> Pro
     if file:
         environment = {**environment, "AWS_SHARED_CREDENTIALS_FILE": file}
     return Profile(environment, name)
+
+
+def server_of(keys: BucketConfiguration, environment: Mapping[str, str]) -> FoundServer:
+    """Return what variables and the profile say of the server: those here, or of who sent it.
+
+    Raises
+    ------
+    ValueError
+        The profile is asked, and cannot be read, or is not there.
+    """
+    if sent := keys.given(SENT_SERVER):
+        return FoundServer.from_text(sent)
+    region = environment.get("AWS_REGION") or environment.get("AWS_DEFAULT_REGION") or ""
+    if keys.given("fs.s3a.endpoint"):
+        return FoundServer(region=region)
+    profile = profile_of(keys, environment)
+    return FoundServer(
+        profile.endpoint,
+        region or profile.region,
+        profile.addressing_style,
+        profile.uses_fips,
+        profile.uses_dualstack,
+    )
 
 
 @dataclass(frozen=True, repr=False)
@@ -372,7 +401,7 @@ class Settings:
     purges_uploads: bool  # below directories that go
     remember: float
     pickles_secrets: bool
-    found: Mapping[str, str]  # keys that stand for what the environment says of the server
+    found: FoundServer  # what the environment says
     copy_timeout: float
     credentials_wait: float
     native: _core.S3Settings
@@ -399,17 +428,13 @@ class Settings:
         env = os.environ if environment is None else environment
         keys = BucketConfiguration(conf, bucket)
         keys.refuse_lost()
-        profile = profile_of(keys, env)
-        endpoint = endpoint_of(keys, profile)
+        found = server_of(keys, env)
+        endpoint = endpoint_of(keys, found)
         endpoint.check_bucket(bucket)
         if endpoint.is_aws and bucket.endswith("--x-s3"):
             raise unsupported("a directory bucket (S3 Express)", "s3", bucket)
-        asks_profile = not keys.given("fs.s3a.endpoint")
-        uses_fips = (
-            keys.flag("fs.s3a.endpoint.fips")
-            if keys.given("fs.s3a.endpoint.fips") or not asks_profile
-            else profile.uses_fips
-        )
+        is_fips_given = keys.given("fs.s3a.endpoint.fips")
+        uses_fips = keys.flag("fs.s3a.endpoint.fips") if is_fips_given else found.uses_fips
         if uses_fips and endpoint.host:
             raise ValueError(
                 "fs.s3a.endpoint.fips (or use_fips_endpoint of AWS) chooses AWS's own servers: it "
@@ -417,26 +442,23 @@ class Settings:
             )
         region = keys.text("fs.s3a.endpoint.region")
         region = ("" if region.lower() in ("sdk", "ec2") else region) or endpoint.region
-        region = region or env.get("AWS_REGION") or env.get("AWS_DEFAULT_REGION") or ""
-        region = region or (profile.region if asks_profile else "")
+        region = region or found.region
+        if keys.given(SENT_SERVER):  # else credentials from here may bring the region of theirs
+            region = region or _USUAL_REGION
         style = keys.text("fs.s3a.path.style.access")
-        if asks_profile and not keys.given("fs.s3a.path.style.access"):
-            style = _STYLES.get(profile.addressing_style, style)
-        found = {}
-        if asks_profile and endpoint.host:
-            found = {"fs.s3a.endpoint": profile.endpoint, "fs.s3a.path.style.access": style}
-            found |= {"fs.s3a.endpoint.region": region} if region else {}
+        if not keys.given("fs.s3a.path.style.access"):
+            style = _STYLES.get(found.addressing_style, style)
         dotted = "." in bucket and endpoint.scheme == "https"  # no certificate has such names
         names_hosts = endpoint.is_aws or endpoint.host.endswith(_BUCKETS_ARE_HOSTS)
         path_style = style == "true" or (style == "auto" and (not names_hosts or dotted))
-        native = _native(keys, endpoint, path_style, profile)
+        native = _native(keys, endpoint, path_style, profile_of(keys, env).authorities)
         return cls(
             bucket=bucket,
             keys=keys,
             endpoint=endpoint,
             region=region,
             uses_fips=uses_fips,
-            uses_dualstack=asks_profile and profile.uses_dualstack,
+            uses_dualstack=found.uses_dualstack,
             path_style=path_style,
             headers=object_headers(keys, is_aws=endpoint.is_aws),
             sse_c=customer_key_headers(keys, endpoint.scheme),
@@ -486,7 +508,7 @@ class Settings:
 
     def connected_to(self, region: str) -> _core.S3Settings:
         """Return the settings of a client: this region is used unless another is configured."""
-        self.native.region = self.region or region or "us-east-1"
+        self.native.region = self.region or region or _USUAL_REGION
         if not self.endpoint.host:
             suffix = _core.s3_aws_suffix(self.native.region)
             service = "s3-fips" if self.uses_fips else "s3"
@@ -563,7 +585,7 @@ def check_bucket(bucket: str) -> None:
 
 
 def _native(
-    keys: BucketConfiguration, endpoint: Endpoint, path_style: bool, profile: Profile
+    keys: BucketConfiguration, endpoint: Endpoint, path_style: bool, authorities: str
 ) -> Native:
     native = Native.usual()
     keys.fill(native)
@@ -581,7 +603,7 @@ def _native(
     attempts = keys["fs.s3a.attempts.maximum"]
     if attempts and not keys.given("fs.s3a.retry.limit"):
         client.retry_limit = attempts - 1
-    client.ca_file = client.ca_file or profile.authorities
+    client.ca_file = client.ca_file or authorities
     client.proxy = _proxy(keys)
     client.no_proxy = ",".join(keys.names("hflush.s3.proxy.exceptions"))
     client.user_agent = _user_agent(keys)

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 __all__ = ["HflushViewFileSystem"]
 
 # How keys end that say who sends a file system: those that stores add to what is sent.
-_WHO = (".credentials", ".real-user", ".user")
+_WHO = (".credentials", ".real-user", ".server", ".user")
 
 
 class HflushViewFileSystem(HostedFileSystem):
@@ -48,7 +48,7 @@ class HflushViewFileSystem(HostedFileSystem):
 
     def _caller(self, with_secrets: bool) -> dict[str, str]:
         callers = self.filesystem._callers(with_secrets)
-        return {key: text for _, _, caller in callers for key, text in caller.items()}
+        return {key: text for _, caller in callers for key, text in caller.items()}
 
     @classmethod
     def _as_here(cls, conf: Any, options: Mapping[str, Any]) -> Any:

@@ -6,6 +6,7 @@ import io
 import pickle
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import fsspec
 import hflush
@@ -238,6 +239,7 @@ class TestOperations:
         assert "lost" in [one.name for one in fs.list_status("/")]
         with pytest.raises(ValueError, match=r"dfs\.ha\.namenodes\.ns is missing"):
             fs.exists("/lost/x")
+        assert fs.contract_options["supports-settimes"] is True
 
     def test_renames(self, fs: ViewFileSystem, conf, tmp_path: Path):
         """Within a link; across links as the strategy says, never across file systems."""
@@ -367,6 +369,21 @@ def test_a_pickle_goes_on_as_its_stores_do(monkeypatch: pytest.MonkeyPatch):
     assert view.conf["hflush.pickle.left-out"] == "fs.s3a.secret.key"
 
 
+def test_a_pickle_of_links_by_expressions(monkeypatch: pytest.MonkeyPatch):
+    """What they lead to is not known yet, but who asks, and which server."""
+    conf = {f"{TABLE}linkRegex.^/{one}/(\\w+)": f"{one}://$1/" for one in ("hdfs", "s3a")}
+    monkeypatch.setenv("HADOOP_USER_NAME", "ann")
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://minio:9000")
+    fs = hflush.FileSystem.get("viewfs://c/", conf)
+    sent = pickle.dumps(fs)
+    assert pickle.loads(sent) is fs
+    monkeypatch.setenv("HADOOP_USER_NAME", "bob")
+    monkeypatch.delenv("AWS_ENDPOINT_URL")
+    there = pickle.loads(sent)
+    assert there._store_at("/hdfs/nn")._user == "ann"
+    assert there._store_at("/s3a/b")._settings_of_bucket.endpoint.host == "minio"
+
+
 def test_a_pickle_takes_tokens_along(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
     """Or their name, as that of HDFS does, beside what was lost before."""
     token = Token(b"ID", b"PW", "HDFS_DELEGATION_TOKEN", "nn:8020")
@@ -394,6 +411,26 @@ def both(conf: dict[str, str], server: ScriptedS3) -> dict[str, str]:
     """Local links, one to a whole bucket, one into it."""
     s3 = {f"{TABLE}link./s3": "s3a://bucket/", f"{TABLE}link./part": "s3a://bucket/base"}
     return {**conf, **server.conf, **s3}
+
+
+def test_links_by_expressions_lead_to_ever_more(
+    both: dict[str, str], monkeypatch: pytest.MonkeyPatch
+):
+    """The last are kept, and those that are in use; what the others have done counts."""
+    monkeypatch.setattr("hflush.viewfs.filesystem._KEPT", 2)
+    both[f"{TABLE}linkRegex.^/to/(\\w+)"] = "$1://bucket/"
+    both[f"{TABLE}linkRegex.^/n/(\\w+)"] = "hdfs://$1/"
+    fs: Any = hflush.FileSystem.new_instance("viewfs://c/", both)
+    unfinished = fs.create("/to/s3/open")
+    with fs.create("/to/s3n/closed") as out:
+        out.write(b"data")
+    for name in ("a", "b", "a", "c"):
+        fs._store_at(f"/n/{name}")
+    assert fs._stores.keys() == {"s3://bucket/", "hdfs://a/", "hdfs://c/"}
+    assert fs.io_statistics().counters["stream_write_bytes"] == 4
+    with pytest.raises(OSError, match="closed before this stream"):
+        fs.close()
+    assert unfinished.closed
 
 
 class TestUploads:

@@ -61,6 +61,11 @@ def add_schemes(schemes: Iterable[str], aliases: Mapping[str, str]) -> None:
     _aliases.update(aliases)
 
 
+def canonical_scheme(scheme: str) -> str:
+    """Return the scheme that a name of one stands for."""
+    return _aliases.get(scheme.lower(), scheme.lower())
+
+
 def spellings(scheme: str | None) -> list[str | None]:
     """Return a scheme, and the other names for it."""
     return [scheme, *(name for name, meant in _aliases.items() if meant == scheme)]

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     # Takes scheme, authority and configuration; returns a FileSystem, a class above this module.
     Factory: TypeAlias = "Callable[[str, str, Configuration], Any]"
 
-__all__ = ["Store", "identity", "known_keys", "load", "register", "replace", "stores"]
+__all__ = ["Store", "identity", "kind", "known_keys", "load", "register", "replace", "stores"]
 
 
 class Store:
@@ -124,6 +124,13 @@ def replace(scheme: str, factory: Factory) -> None:
 def stores() -> list[Store]:
     """Return the stores that are registered, each once, in the order of their registration."""
     return list(dict.fromkeys(_stores.values()))
+
+
+def kind(scheme: str) -> Any:
+    """Return the class of the file systems of a scheme; None if it is unknown, or has no class."""
+    store = _stores.get(paths.canonical_scheme(scheme))
+    factory = store and (load(store.factory) if isinstance(store.factory, str) else store.factory)
+    return factory if isinstance(factory, type) else None
 
 
 def known_keys() -> set[str]:

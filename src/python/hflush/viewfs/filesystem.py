@@ -8,7 +8,7 @@ import errno
 import logging
 from typing import TYPE_CHECKING, Any
 
-from .. import capabilities, paths
+from .. import capabilities, paths, registry
 from ..configuration import user_name
 from ..errors import attach, means_nothing_there, unsupported
 from ..filesystem import FileSystem
@@ -40,6 +40,8 @@ if TYPE_CHECKING:
 __all__ = ["ViewFileSystem"]
 
 _READ_ONLY = 0o555
+# How many file systems are kept that links by expressions have led to.
+_KEPT = 64
 # What needs more than one path, or none, to be carried out.
 _NOT_OF_VIEWS = frozenset(
     (
@@ -71,7 +73,8 @@ class ViewFileSystem(FileSystem):
         keys = Reader(self._conf, KEYS)
         self._table = MountTable(self._conf, authority or keys.text(DEFAULT_TABLE))
         self._strategy = keys.text(STRATEGY)
-        self._stores: dict[str, FileSystem] = {}
+        self._stores: dict[str, FileSystem] = {}  # by their roots, the last used last
+        self._past = aggregate(())  # what those did that are let go
 
     def close(self) -> None:
         """Close the file systems behind the links: see :meth:`hflush.FileSystem.close`.
@@ -98,6 +101,7 @@ class ViewFileSystem(FileSystem):
         yield super().close
         with self._lock:
             stores, self._stores = list(self._stores.values()), {}
+            self._past = aggregate(())
         yield from (store.close for store in stores)
 
     def _open_streams(self) -> list[FSDataOutputStream]:
@@ -126,11 +130,10 @@ class ViewFileSystem(FileSystem):
 
     @property
     def contract_options(self) -> Mapping[str, object]:
-        """The options in which all file systems behind the links agree."""
-        links = [*self._table.links.values(), self._table.fallback]
+        """The options in which all file systems behind the links agree, if they can be made."""
         if self._table.regexes:  # which lead anywhere
             return {}
-        options = [self._store(link).contract_options for link in links if link]
+        options = [store.contract_options for store in self._all_stores()]
         first, *others = options or [{}]
         return {
             name: value
@@ -147,8 +150,10 @@ class ViewFileSystem(FileSystem):
 
     def io_statistics(self) -> IOStatistics:
         """Return what the file systems behind the links did together, until this is closed."""
-        own = [store.io_statistics() for store in self._stores.copy().values()]
-        return aggregate((super().io_statistics(), *own))
+        with self._lock:
+            stores, past = list(self._stores.values()), self._past
+        own = [store.io_statistics() for store in stores]
+        return aggregate((super().io_statistics(), past, *own))
 
     def _pickles_secrets(self) -> bool:
         if super()._pickles_secrets():
@@ -156,7 +161,11 @@ class ViewFileSystem(FileSystem):
         return any(store._pickles_secrets() for store in self._all_stores())
 
     def _callers(self, with_secrets: bool) -> list[Caller]:
-        return [one for store in self._all_stores() for one in store._callers(with_secrets)]
+        kinds = dict.fromkeys(registry.kind(regex.scheme) for regex in self._table.regexes)
+        # What holds for all file systems of a kind comes before what holds for one.
+        of_kinds = [(kind, kind._caller_of_all(self._conf, with_secrets)) for kind in kinds if kind]
+        stores = self._all_stores()
+        return of_kinds + [one for store in stores for one in store._callers(with_secrets)]
 
     def _all_stores(self) -> list[FileSystem]:
         """Return the file systems behind all links, but for those that cannot be made."""
@@ -183,15 +192,35 @@ class ViewFileSystem(FileSystem):
 
     def _store(self, link: Link) -> FileSystem:
         with self._lock:
-            store = self._stores.get(link.root)
-        if store is not None:
-            return store
+            store = self._stores.pop(link.root, None)
+            if store is not None:
+                self._stores[link.root] = store  # now the last that was used
+                return store
         # Without the lock: it imports, and logs.
         made = FileSystem.new_instance(link.root, self._conf)
         if isinstance(made, ViewFileSystem):
             raise ValueError(f"the link {link.path} of {self.uri} leads to another view")
         with self._lock:
-            return self._stores.setdefault(link.root, made)
+            store = self._stores.setdefault(link.root, made)
+            let_go = self._let_go()
+        del let_go, made  # without the lock: connections may end
+        return store
+
+    def _let_go(self) -> list[FileSystem]:
+        """Make room where links by expressions lead to ever more file systems: return the oldest.
+
+        One that has open streams, or that a program has changed, is kept; so are those of links.
+        """
+        fixed = {link.root for link in (*self._table.links.values(), self._table.fallback) if link}
+        led_to = [root for root in self._stores if root not in fixed]
+        dropped = []
+        for root in led_to[:-_KEPT]:
+            store = self._stores[root]
+            if store._is_as_made() and not store._open_streams():
+                dropped.append(self._stores.pop(root))
+        if dropped:
+            self._past = aggregate((self._past, *(store.io_statistics() for store in dropped)))
+        return dropped
 
     def _place(self, path: str) -> Place | None:
         """Return where a path leads; None if no link does, or to the table itself."""

@@ -62,6 +62,11 @@ class RegexLink:
     r"""Links of all paths that a regular expression finds: Hadoop's ``linkRegex``.
 
     ``linkRegex.^/user/(?<name>\w+)`` with ``hdfs://service/home/${name}`` links ``/user/ann``.
+
+    Attributes
+    ----------
+    scheme : str
+        That of the URLs that it leads to, as it is written.
     """
 
     def __init__(self, key: str, entry: str, value: str) -> None:
@@ -74,6 +79,7 @@ class RegexLink:
         """
         self._key = key
         self._target = value
+        self.scheme = value.partition(":")[0]
         interceptors, separator, expression = entry.partition("#.")
         if not separator:
             interceptors, expression = "", entry

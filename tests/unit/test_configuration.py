@@ -622,6 +622,17 @@ def test_what_is_taken_from_the_environment_tells_them_apart(monkeypatch: pytest
     assert seen[0] == seen[2] != seen[1]
 
 
+def test_what_the_process_says_is_sent(monkeypatch: pytest.MonkeyPatch):
+    """Other keys are not put in place: a bucket may have its own."""
+    monkeypatch.setenv("HFLUSH_T", "here")
+    monkeypatch.setenv("HADOOP_USER_NAME", "ann")
+    conf = Configuration()
+    conf.update({"a": "${env.HFLUSH_T}/${b}/${user.name}", "b": "${env.HFLUSH_NO:-x${user.name}}"})
+    sent = dict(conf.items_to_send())
+    assert (sent["a"], sent["b"]) == ("here/${b}/ann", "xann")
+    assert sent["hadoop.tmp.dir"] == conf.get_raw("hadoop.tmp.dir")
+
+
 @pytest.mark.parametrize(
     "key",
     [

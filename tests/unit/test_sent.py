@@ -314,6 +314,21 @@ class TestHdfs:
         found, _ = elsewhere(sent, "[tuple(one) for one in fs._settings_of_client.tokens]")
         assert found == [tuple(TOKEN)]
 
+    @pytest.mark.parametrize(
+        ("made", "conf"),
+        [
+            (lambda conf: hflush.FileSystem.get("hdfs://nn/", conf), "fs.conf"),
+            (lambda conf: HflushHdfsFileSystem(host="nn", conf=conf), "fs._conf"),
+            (lambda conf: HflushHdfsFileSystem(host="nn", extra_conf=conf), "fs._conf"),
+            (lambda conf: UPath("hflushhdfs://nn/", conf=conf).fs, "fs._conf"),
+        ],
+    )
+    def test_what_its_environment_says(self, monkeypatch: pytest.MonkeyPatch, made: Any, conf: str):
+        monkeypatch.setenv("HFLUSH_T", "2")
+        fs = made({"dfs.replication": "${env.HFLUSH_T}"})
+        found, back = elsewhere(fs, f"{conf}['dfs.replication']", HFLUSH_T="5")
+        assert (found, back is fs) == ("2", True)
+
 
 @pytest.mark.parametrize("kept", [False, True])
 def test_what_holds_a_file_system(tmp_path: Path, kept: bool):

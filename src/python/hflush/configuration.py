@@ -360,15 +360,33 @@ class Configuration(MutableMapping[str, str]):
 
         What they take from the environment included.
         """
-        taken = [(key, self._taken(key)) for key, text in self._values.items() if "${env." in text]
-        return frozenset(self._values.items()).union(taken)
+        return frozenset(self.items_to_send())
 
-    def _taken(self, key: str) -> str:
-        """Return the value of a key, as it is written where it cannot be read."""
-        try:
-            return self._expand(key)
-        except ValueError:
-            return self._values[key]
+    def items_to_send(self) -> list[tuple[str, str]]:
+        """Return keys and values as they mean the same elsewhere: with what the process says.
+
+        Its environment and user, that is, but in built-in defaults. References to keys stay, as a
+        bucket may have others; so does the directory of temporary files, which is the host's.
+        """
+        return [
+            (key, self._to_send(key, text) if "${" in text else text)
+            for key, text in self._values.items()
+        ]
+
+    def _to_send(self, key: str, text: str) -> str:
+        if DEFAULTS.get(key) == text:
+            return text
+        import re
+
+        def said(found: re.Match[str]) -> str:
+            value = None if found[1] in self else self._resolve(found[1])
+            return found[0] if value is None else value
+
+        for _ in range(_MAX_SUBSTITUTIONS):
+            before, text = text, re.sub(r"\$\{((?:env\.|user\.)[^ ${}]+)\}", said, text)
+            if text == before:
+                break
+        return text
 
     # --- typed reading: a value that is empty or blank is not set ---
 

@@ -180,7 +180,7 @@ class FileSystem(OptionalOperations):
         lost = [*lost_keys(self._conf), *(key for key in self._conf if key not in conf)]
         callers = self._callers(sends_secrets)
         said = {key for _, caller in callers for key in caller}
-        keys = {key: text for key, text in conf.raw_items() if key not in said}
+        keys = {key: text for key, text in conf.items_to_send() if key not in said}
         return type(self)._reconnect, (self.uri, keys, self._settings(), callers, lost)
 
     @classmethod

@@ -88,6 +88,8 @@ class _Interned(type(AbstractFileSystem)):  # type: ignore[misc]
     def __call__(cls, conf: Conf = None, **storage_options: Any) -> Any:
         if isinstance(conf, Configuration):
             conf = words.ExactConf(conf.raw_items())
+        storage_options = words.settled({**storage_options, "conf": conf})
+        conf = storage_options.pop("conf")
         if conf is not None:
             conf = cls._as_here(conf, storage_options)
         if conf or isinstance(conf, words.ExactConf):
@@ -210,6 +212,7 @@ class HflushFileSystem(AbstractFileSystem, metaclass=_Interned):  # type: ignore
 
         `with_secrets`: if the options themselves ask for that.
         """
+        options = words.settled(options)
         if with_secrets and self._sends_secrets():
             return words.with_keys(options, self._caller(True))
         kept = words.without_secrets(options, self._conf)

@@ -26,6 +26,7 @@ __all__ = [
     "check_hints",
     "check_known",
     "flag",
+    "settled",
     "table",
     "with_keys",
     "without_keys",
@@ -136,6 +137,19 @@ def without_secrets(options: Mapping[str, Any], configuration: Configuration) ->
                 for key, value in dict(conf).items()
                 if key.strip() not in hidden and not configuration.is_secret(key)
             )
+    return kept
+
+
+def settled(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return storage options with what the process says in place of ``${env.NAME}`` and its kin."""
+    kept = dict(options)
+    for word in ("conf", "extra_conf"):
+        conf = dict(kept.get(word) or {})
+        if any("${" in str(value) for value in conf.values()):
+            configuration = Configuration(load_defaults=False)
+            configuration.update(conf)
+            kind = ExactConf if isinstance(kept[word], ExactConf) else dict
+            kept[word] = kind(configuration.items_to_send())
     return kept
 
 

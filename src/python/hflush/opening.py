@@ -27,9 +27,9 @@ if TYPE_CHECKING:
 
     BinaryWriteMode: TypeAlias = Literal["wb", "bw", "ab", "ba", "xb", "bx"]
     BinaryReadMode: TypeAlias = Literal["rb", "br"]
-    TextWriteMode: TypeAlias = Literal["w", "wt", "tw", "a", "at", "ta", "x", "xt", "tx"]
-    TextReadMode: TypeAlias = Literal["r", "rt", "tr"]
-    TextMode: TypeAlias = TextWriteMode | TextReadMode
+    TextMode: TypeAlias = Literal[
+        "r", "rt", "tr", "w", "wt", "tw", "a", "at", "ta", "x", "xt", "tx"
+    ]
 
 __all__ = ["append", "commit", "create", "open", "put_if_absent", "resume"]
 
@@ -251,26 +251,14 @@ if TYPE_CHECKING:
     @overload
     def open(
         url: StrPath,
-        mode: TextWriteMode,
+        mode: TextMode = "r",
         buffering: int = -1,
         encoding: str | None = None,
         errors: str | None = None,
         newline: str | None = None,
         *,
         conf: Conf = None,
-        **options: Unpack[CreateArguments],
-    ) -> TextOutputWrapper: ...
-    @overload
-    def open(
-        url: StrPath,
-        mode: TextReadMode = "r",
-        buffering: int = -1,
-        encoding: str | None = None,
-        errors: str | None = None,
-        newline: str | None = None,
-        *,
-        conf: Conf = None,
-        **options: Unpack[OpenArguments],
+        **options: Unpack[AnyArguments],
     ) -> io.TextIOWrapper: ...
     @overload
     def open(
@@ -506,16 +494,6 @@ class TextOutputWrapper(io.TextIOWrapper):
         self.buffer.close()  # of a stream that has failed: it says why
         if refusal is not None:
             raise refusal
-
-    def hflush(self) -> None:
-        """Make all text so far visible to new readers, as ``hflush`` of the bytes below."""
-        self.flush()
-        self.buffer.hflush()  # type: ignore[attr-defined]
-
-    def hsync(self) -> None:
-        """Make it durable, too, as ``hsync`` of the bytes below."""
-        self.flush()
-        self.buffer.hsync()  # type: ignore[attr-defined]
 
     def tell(self) -> int:
         """Return the position in bytes, behind all that was written."""

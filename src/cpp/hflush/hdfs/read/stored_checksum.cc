@@ -56,7 +56,8 @@ Result<ChecksumParameters> stored_checksum_within(env::Duration patience,
                                                   const LocatedBlock& block,
                                                   env::Interrupt& interrupt) {
   Settings settings = context.settings;
-  settings.read.max_block_acquire_failures = 0;
+  settings.read.max_block_acquire_failures = 1;
+  settings.read.retry_window = env::Duration::zero();
   settings.read.socket_timeout = std::min(settings.read.socket_timeout, patience / 3);
   const ReadContext hasty{context.owner, context.name_node,          context.connections,
                           settings,      context.ask_visible_length, context.connector,

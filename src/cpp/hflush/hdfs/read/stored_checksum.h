@@ -19,8 +19,8 @@ namespace hflush::hdfs {
 Result<ChecksumParameters> stored_checksum(const ReadContext& context, const std::string& path,
                                            const LocatedBlock& block, env::Interrupt& interrupt);
 
-// The same for a caller that can do without: each replica is asked once, none for longer than a
-// third of `patience`, without pauses between them. kTimedOut when that has passed.
+// The same for a caller that can do without: no replica is waited for longer than a third of
+// `patience`, and none is given time to come back. kTimedOut when that has passed.
 Result<ChecksumParameters> stored_checksum_within(env::Duration patience,
                                                   const ReadContext& context,
                                                   const std::string& path,

@@ -812,8 +812,16 @@ class FileSystem(OptionalOperations):
     ) -> None:
         """Copy a local file or tree to this store, into `dst` if that is a directory.
 
-        Checksums of local files that have sidecars are verified. With `delete_source` what was
-        copied is removed when all of it is, and nothing else.
+        Checksums of local files that have sidecars are verified.
+
+        Parameters
+        ----------
+        src, dst : str or os.PathLike
+            The local path, and that in this store.
+        delete_source : bool
+            Remove what was copied when all of it is, and nothing else.
+        overwrite : bool
+            Replace files that are there; else the first is FileExistsError.
 
         Raises
         ------

@@ -134,8 +134,8 @@ KEYS = (
         "attempts after the first one, if the NameNode refuses; one NameNode only",
         native="rpc.connect_retries"),
     Key(_RPC, "ipc.client.connect.max.retries.on.timeouts", _COUNT,
-        "attempts after the first one, if connecting timed out; one NameNode only. Hadoop's default "
-        "is 45: a quarter of an hour",
+        "attempts after the first one, if connecting timed out; one NameNode only. Hadoop's "
+        "default is 45: a quarter of an hour",
         native="rpc.connect_retries_on_timeouts"),
     Key(_RPC, "ipc.client.connect.retry.interval", _TIME,
         "pause between attempts to connect", native="rpc.connect_retry_interval"),

@@ -55,10 +55,11 @@ class UnbufferedOutputStream(FSDataOutputStream):
 
 
 class ReportingOutputStream(FSDataOutputStream):
-    """Calls the program's `progress` now and then: after a call, and while one waits for a store.
+    """Calls the program's `progress` now and then, also while a call waits for a store.
 
-    It is called without any lock held, by the thread that uses the stream, about 20 times a second
-    at most. An exception of `progress` ends the call; the stream is as after an interrupt.
+    That is before a write, and after what may be repeated. It is called without any lock held, by
+    the thread that uses the stream, about 20 times a second at most. An exception of `progress`
+    ends the call; the stream is as after an interrupt.
     """
 
     __slots__ = ()

@@ -2,8 +2,12 @@
 #include "hflush/env/writable_file.h"
 
 #include <doctest/doctest.h>
+#include <fcntl.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <array>
+#include <memory>
 
 #include "testing/bytes.h"
 #include "testing/faulty_file.h"
@@ -68,6 +72,24 @@ TEST_CASE("a file that takes nothing and says nothing is an error, not a loop") 
   const auto data = bytes_of("x");
   const std::array<ByteView, 1> pieces{ByteView(data)};
   CHECK_FALSE(write_fully(file, pieces, "/file").ok());
+}
+
+TEST_CASE("a forked child has no private file, and closes no other one in its place") {
+  const int number = ::open("/dev/null", O_WRONLY | O_CLOEXEC);
+  REQUIRE(number >= 0);
+  std::unique_ptr<WritableFile> file = make_posix_file(number, true);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    const bool was_closed = ::fcntl(number, F_GETFD) < 0;
+    ::dup2(::open("/dev/null", O_RDONLY), number);
+    file.reset();
+    ::_exit(was_closed && ::fcntl(number, F_GETFD) >= 0 ? 0 : 1);
+  }
+  int status = -1;
+  REQUIRE(::waitpid(child, &status, 0) == child);
+  CHECK(status == 0);
+  CHECK(file->close() == 0);
+  CHECK(::fcntl(number, F_GETFD) < 0);
 }
 
 }  // namespace

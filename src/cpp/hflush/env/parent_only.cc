@@ -4,31 +4,27 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <utility>
 
 namespace hflush::env {
-namespace {
-
-constexpr int kNone = -1;
-
-}  // namespace
 
 // Slots are used again, and never freed: a child walks them without a lock, which a thread that it
 // has not got might hold.
 struct ParentOnly::Slot {
-  static Slot* take(int descriptor);
+  static Slot* take(ParentOnly* owner);
 
   static inline std::atomic<Slot*> first{nullptr};
 
-  std::atomic<int> descriptor;
+  std::atomic<ParentOnly*> owner;  // null: free
   Slot* next;
 };
 
-ParentOnly::Slot* ParentOnly::Slot::take(int descriptor) {
+ParentOnly::Slot* ParentOnly::Slot::take(ParentOnly* owner) {
   for (Slot* slot = first.load(); slot != nullptr; slot = slot->next) {
-    int none = kNone;
-    if (slot->descriptor.compare_exchange_strong(none, descriptor)) return slot;
+    ParentOnly* none = nullptr;
+    if (slot->owner.compare_exchange_strong(none, owner)) return slot;
   }
-  Slot* fresh = new Slot{descriptor, first.load()};
+  Slot* fresh = new Slot{owner, first.load()};
   while (!first.compare_exchange_weak(fresh->next, fresh)) {
   }
   return fresh;
@@ -36,16 +32,18 @@ ParentOnly::Slot* ParentOnly::Slot::take(int descriptor) {
 
 void ParentOnly::close_all() noexcept {
   for (Slot* slot = Slot::first.load(); slot != nullptr; slot = slot->next) {
-    const int descriptor = slot->descriptor.exchange(kNone);
-    if (descriptor != kNone) ::close(descriptor);
+    ParentOnly* const owner = slot->owner.exchange(nullptr);
+    if (owner != nullptr) ::close(std::exchange(owner->descriptor_, -1));
   }
 }
 
-ParentOnly::ParentOnly(int descriptor) : slot_(Slot::take(descriptor)) {
+ParentOnly::ParentOnly(int descriptor) : descriptor_(descriptor), slot_(Slot::take(this)) {
   static const int registered = pthread_atfork(nullptr, nullptr, &ParentOnly::close_all);
   static_cast<void>(registered);
 }
 
-ParentOnly::~ParentOnly() { slot_->descriptor.store(kNone); }
+ParentOnly::~ParentOnly() {
+  if (!is_closed()) slot_->owner.store(nullptr);  // else the child may have given it to another
+}
 
 }  // namespace hflush::env

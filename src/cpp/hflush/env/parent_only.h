@@ -17,10 +17,14 @@ class ParentOnly {
   ParentOnly(const ParentOnly&) = delete;
   ParentOnly& operator=(const ParentOnly&) = delete;
 
+  // Whether this is a child's copy: its number is that of nothing, or of another file by now.
+  bool is_closed() const noexcept { return descriptor_ < 0; }
+
  private:
   struct Slot;
   static void close_all() noexcept;
 
+  int descriptor_;
   Slot* const slot_;
 };
 

@@ -24,8 +24,8 @@ class PosixFile final : public WritableFile {
     if (is_private) private_.emplace(descriptor);
   }
   ~PosixFile() override {
-    private_.reset();
-    if (descriptor_ >= 0) ::close(descriptor_);
+    const int descriptor = release();
+    if (descriptor >= 0) ::close(descriptor);
   }
 
   std::ptrdiff_t write_some(std::span<const ByteView> pieces) noexcept override {
@@ -63,9 +63,10 @@ class PosixFile final : public WritableFile {
   }
 
   int close() noexcept override {
-    const int descriptor = std::exchange(descriptor_, -1);
-    const int locked = private_ ? ::fcntl(descriptor, F_DUPFD_CLOEXEC, STDERR_FILENO + 1) : -1;
-    private_.reset();
+    const bool was_private = private_.has_value();
+    const int descriptor = release();
+    if (descriptor < 0) return 0;
+    const int locked = was_private ? ::fcntl(descriptor, F_DUPFD_CLOEXEC, STDERR_FILENO + 1) : -1;
     // Also after EINTR the descriptor is gone, and what FUSE or NFS were about to write is not
     // there.
     const int error_number = ::close(descriptor) == 0 ? 0 : errno;
@@ -77,6 +78,13 @@ class PosixFile final : public WritableFile {
  private:
   // How long a wait takes no notice of give_up().
   static constexpr int kWaitMs = 50;
+
+  // The descriptor, for who closes it; -1 where a forked child has done so.
+  int release() noexcept {
+    if (private_ && private_->is_closed()) descriptor_ = -1;
+    private_.reset();
+    return std::exchange(descriptor_, -1);
+  }
 
   // A child that is being forked may share the open file, and with it the lock.
   static void unlock_and_close(int descriptor) noexcept {

@@ -1151,7 +1151,7 @@ def _check_found(names: Sequence[Any], asked: Any) -> None:
     named = {*asked} if isinstance(asked, list) else {asked}
     for name in names:
         path = Path(name)
-        if name not in named and path.exists() and not (path.is_file() or path.is_dir()):
+        if name not in named and not (path.is_file() or path.is_dir()) and path.exists():
             message = "put: neither a file nor a directory; nothing was copied"
             raise OSError(errno.EINVAL, message, name)
 

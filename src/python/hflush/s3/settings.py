@@ -348,8 +348,12 @@ def profile_of(keys: BucketConfiguration, environment: Mapping[str, str]) -> Pro
     return Profile(environment, name)
 
 
-def server_of(keys: BucketConfiguration, environment: Mapping[str, str]) -> FoundServer:
+def server_of(
+    keys: BucketConfiguration, environment: Mapping[str, str], profile: Profile | None = None
+) -> FoundServer:
     """Return what variables and the profile say of the server: those here, or of who sent it.
+
+    `profile` is that of :func:`profile_of`, where the caller has it.
 
     Raises
     ------
@@ -361,7 +365,7 @@ def server_of(keys: BucketConfiguration, environment: Mapping[str, str]) -> Foun
     region = environment.get("AWS_REGION") or environment.get("AWS_DEFAULT_REGION") or ""
     if keys.given("fs.s3a.endpoint"):
         return FoundServer(region=region)
-    profile = profile_of(keys, environment)
+    profile = profile or profile_of(keys, environment)
     return FoundServer(
         profile.endpoint,
         region or profile.region,
@@ -428,7 +432,8 @@ class Settings:
         env = os.environ if environment is None else environment
         keys = BucketConfiguration(conf, bucket)
         keys.refuse_lost()
-        found = server_of(keys, env)
+        profile = profile_of(keys, env)
+        found = server_of(keys, env, profile)
         endpoint = endpoint_of(keys, found)
         endpoint.check_bucket(bucket)
         if endpoint.is_aws and bucket.endswith("--x-s3"):
@@ -451,7 +456,7 @@ class Settings:
         dotted = "." in bucket and endpoint.scheme == "https"  # no certificate has such names
         names_hosts = endpoint.is_aws or endpoint.host.endswith(_BUCKETS_ARE_HOSTS)
         path_style = style == "true" or (style == "auto" and (not names_hosts or dotted))
-        native = _native(keys, endpoint, path_style, profile_of(keys, env).authorities)
+        native = _native(keys, endpoint, path_style, profile.authorities)
         return cls(
             bucket=bucket,
             keys=keys,

@@ -10,11 +10,14 @@ from collections.abc import Iterator
 from queue import Empty, SimpleQueue
 from types import FrameType
 
+import hflush
 import pytest
 from support.data import frame, parse_frames
 from support.stores import Store
 from support.waiting import DEADLINE_S, Task, wait_until
 from threads.rounds import rounds
+
+MORE_THAN_A_WINDOW = bytes(8 << 20)
 
 
 class Armed:
@@ -109,7 +112,7 @@ def test_a_close_behind_a_pipe_that_is_full(store: Store, armed: Armed) -> None:
     os.mkfifo(path)
     reader = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
     out = store.fs.create(path)
-    writer = Task(out.write, bytes(1 << 20))
+    writer = Task(out.write, MORE_THAN_A_WINDOW)
     assert select.select([reader], [], [], DEADLINE_S)[0]
 
     def interrupt() -> None:
@@ -120,6 +123,27 @@ def test_a_close_behind_a_pipe_that_is_full(store: Store, armed: Armed) -> None:
     with pytest.raises(KeyboardInterrupt), armed:
         out.close()
     interrupts.result()
-    with pytest.raises(OSError, match="write of"):
+    with pytest.raises(OSError, match="write"):
         writer.result()
+    os.close(reader)
+
+
+@pytest.mark.stores("raw")
+def test_a_pipe_that_nobody_reads(store: Store, armed: Armed) -> None:
+    """A write to it is interrupted, and its stream can be dropped."""
+    path = store.path("pipe")
+    os.mkfifo(path)
+    reader = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+    out = store.fs.create(path)
+
+    def interrupt() -> None:
+        assert select.select([reader], [], [], DEADLINE_S)[0]
+        os.kill(os.getpid(), signal.SIGINT)
+
+    interrupts = Task(interrupt)
+    with pytest.raises(KeyboardInterrupt), armed:
+        out.write(MORE_THAN_A_WINDOW)
+    interrupts.result()
+    with pytest.warns(hflush.NotPublishedWarning):
+        del out
     os.close(reader)

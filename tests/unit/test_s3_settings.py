@@ -189,6 +189,10 @@ class TestValues:
     def test_buffers(self, value: str, buffering: str):
         assert settings(fs_s3a_fast_upload_buffer=value).writing.buffering == buffering
 
+    def test_parts_that_stay_in_memory_grow_no_further(self):
+        assert settings().writing.max_bytes == 5 << 40
+        assert settings(fs_s3a_fast_upload_buffer="array").writing.max_bytes == 10_000 * (8 << 20)
+
     @pytest.mark.parametrize(
         ("value", "used"),
         [

@@ -146,6 +146,17 @@ def test_a_local_file_that_is_gone(tmp_path: Path, how: str) -> None:
             use(token)
 
 
+def test_a_refused_persist_holds_no_file(tmp_path: Path) -> None:
+    """It may not keep the stream out that has the path now."""
+    path = tmp_path / "log"
+    with hflush.create(path) as older:
+        path.rename(tmp_path / "log.1")
+        with hflush.create(path) as newer:
+            with pytest.raises(hflush.StaleTokenError):
+                older.persist()
+            assert Token.unpack(newer.persist()).length == 0
+
+
 def test_a_signal_handler_within_persist(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It would wait for itself."""
     with hflush.create(tmp_path / "f") as out:

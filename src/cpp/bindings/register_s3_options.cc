@@ -123,6 +123,8 @@ void register_object_options(py::module_& module) {
   type.def_property_readonly("window_bytes", [](const ObjectOptions& self) {
     return s3::upload_window(self, s3::part_sizes(self));
   });
+  type.def_property_readonly(
+      "max_bytes", [](const ObjectOptions& self) { return s3::part_sizes(self).max_bytes(); });
   add("if_absent", [](ObjectOptions& self) -> auto& { return self.condition.if_absent; });
   add("if_match", [](ObjectOptions& self) -> auto& { return self.condition.if_match; });
   add("delayed", &ObjectOptions::delayed);

@@ -559,6 +559,8 @@ class S3ObjectOptions:
     references: bool
     @property
     def window_bytes(self) -> int: ...  # what a stream may have unacknowledged
+    @property
+    def max_bytes(self) -> int: ...  # what parts of these sizes make
     if_absent: bool
     if_match: str
     delayed: bool

@@ -25,8 +25,8 @@ LocalSink::LocalSink(std::unique_ptr<Destination> destination, LocalSinkOptions 
       clock_(clock),
       destination_(std::move(destination)),
       written_(options_.geometry.start),
-      policy_(usable_processors),
-      entries_are_durable_(options_.directories_to_sync.empty()) {}
+      entries_are_durable_(options_.directories_to_sync.empty()),
+      policy_(usable_processors) {}
 
 LocalSink::~LocalSink() { static_cast<void>(abandon()); }
 
@@ -40,37 +40,56 @@ stream::SinkTraits LocalSink::traits() const {
 
 std::size_t LocalSink::put(stream::Batch batch, std::optional<stream::Level> level,
                            stream::SinkEvents& events) {
-  const std::size_t taken = batch.empty() ? 0 : append(batch, events);
-  if (level) sync(*level, events);
-  return taken;
-}
-
-std::size_t LocalSink::append(stream::Batch batch, stream::SinkEvents& events) {
-  const std::size_t size = bytes_of(batch.packets) + batch.tail.size();
-  const Drainer drainer = policy_.decide(clock_.now(), size);
+  const bool to_worker = suits_worker(batch, level);
   // The caller copies its bytes, and comes back with packets.
-  if (drainer == Drainer::kWorker && batch.packets.empty()) return 0;
+  if (to_worker && batch.packets.empty() && !level) return 0;
   std::size_t taken = 0;
-  if (drainer == Drainer::kCaller || !enqueue(batch.packets, events)) {
-    settle(events);
-    if (write(batch.packets, batch.tail, events)) taken = batch.tail.size();
+  if (const auto queued = take_back_or_queue({batch.packets, level}, to_worker, events)) {
+    perform(*queued, events);
+    if (!batch.empty() && write(batch.packets, batch.tail, events)) taken = batch.tail.size();
+    if (level) sync(*level, events);
   }
-  policy_.caller_left(clock_.now());
+  if (!batch.empty()) policy_.caller_left(clock_.now());
   return taken;
 }
 
-// Queues the packets and calls a worker; false if the caller is to write them itself. A worker that
-// was called a whole batch ago and has not begun finds no processor to run on.
-bool LocalSink::enqueue(std::span<stream::Packet> packets, stream::SinkEvents& events) {
+bool LocalSink::suits_worker(stream::Batch batch, std::optional<stream::Level> level) {
+  if (options_.waits_for_reader) return true;
+  if (batch.empty()) return false;
+  const std::size_t size = bytes_of(batch.packets) + batch.tail.size();
+  return policy_.decide(clock_.now(), size) == Drainer::kWorker && !level;
+}
+
+void LocalSink::finish(stream::SinkEvents& events) {
+  const Asked asked{.packets = {}, .level = {}, .finishes = true};
+  if (const auto queued = take_back_or_queue(asked, options_.waits_for_reader, events)) {
+    perform(*queued, events);
+    publish(events);
+  }
+}
+
+// None: a worker will do what is asked. Else the caller does it, after what no worker has begun. A
+// worker that was called a whole batch ago and has not begun finds no processor to run on.
+std::optional<std::vector<LocalSink::Work>> LocalSink::take_back_or_queue(
+    const Asked& asked, bool to_worker, stream::SinkEvents& events) {
   MutexLock lock(queue_->mutex);
-  if (queue_->worker == Worker::kCalled) return false;
-  if (queue_->worker == Worker::kIdle) {
-    if (!call_worker(events)) return false;
+  std::vector<Work>& queued = queue_->work;
+  if (queue_->worker != Worker::kWriting) {
+    const bool is_called = queue_->worker == Worker::kCalled;
+    const bool will_come = is_called ? options_.waits_for_reader : to_worker && call_worker(events);
+    if (!will_come) {
+      queue_->worker = Worker::kIdle;
+      return std::exchange(queued, {});
+    }
     queue_->worker = Worker::kCalled;
   }
-  queue_->packets.insert(queue_->packets.end(), std::make_move_iterator(packets.begin()),
-                         std::make_move_iterator(packets.end()));
-  return true;
+  if (queued.empty() || queued.back().level || queued.back().finishes) queued.emplace_back();
+  Work& last = queued.back();
+  last.packets.insert(last.packets.end(), std::make_move_iterator(asked.packets.begin()),
+                      std::make_move_iterator(asked.packets.end()));
+  last.level = asked.level;
+  last.finishes = asked.finishes;
+  return std::nullopt;
 }
 
 // While a worker is kWriting the sink waits for it, so that only then the task may use the sink.
@@ -83,31 +102,39 @@ bool LocalSink::call_worker(stream::SinkEvents& events) {
 
 void LocalSink::drain(Queue& queue, stream::SinkEvents& events) {
   queue.worker = Worker::kWriting;
-  while (!queue.packets.empty()) {
-    std::vector<stream::Packet> batch;
-    batch.swap(queue.packets);
+  while (!queue.work.empty()) {
+    std::vector<Work> begun;
+    begun.swap(queue.work);
     const MutexUnlock unlock(queue.mutex);
-    if (write(batch, {}, events)) worker_writes_.fetch_add(1, std::memory_order_relaxed);
-    batch.clear();
+    try {
+      const std::int64_t writes = perform(begun, events);
+      worker_writes_.fetch_add(writes, std::memory_order_relaxed);
+    } catch (const std::bad_alloc&) {
+      broken_ = true;
+      events.failed(out_of_memory_);
+    }
+    begun.clear();
   }
   queue.worker = Worker::kIdle;
   queue.changed.notify_all();
 }
 
-// Waits for a worker that writes, and takes back what none has begun.
-std::vector<stream::Packet> LocalSink::take_back() {
-  std::vector<stream::Packet> batch;
+// How many writes that took.
+std::int64_t LocalSink::perform(std::span<const Work> queued, stream::SinkEvents& events) {
+  std::int64_t writes = 0;
+  for (const Work& work : queued) {
+    if (!work.packets.empty() && write(work.packets, {}, events)) ++writes;
+    if (work.level) sync(*work.level, events);
+    if (work.finishes) publish(events);
+  }
+  return writes;
+}
+
+std::vector<LocalSink::Work> LocalSink::wait_and_take_back() {
   MutexLock lock(queue_->mutex);
   while (queue_->worker == Worker::kWriting) queue_->changed.wait(queue_->mutex);
   queue_->worker = Worker::kIdle;
-  batch.swap(queue_->packets);
-  return batch;
-}
-
-// Everything that was put is written.
-void LocalSink::settle(stream::SinkEvents& events) {
-  const std::vector<stream::Packet> batch = take_back();
-  if (!batch.empty()) write(batch, {}, events);
+  return std::exchange(queue_->work, {});
 }
 
 bool LocalSink::write(std::span<const stream::Packet> packets, ByteView tail,
@@ -131,7 +158,6 @@ bool LocalSink::write(std::span<const stream::Packet> packets, ByteView tail,
 }
 
 void LocalSink::sync(stream::Level level, stream::SinkEvents& events) {
-  settle(events);
   if (broken_) return;  // failed() was reported when it broke
   Status done;
   switch (level) {
@@ -176,8 +202,7 @@ Status LocalSink::make_durable() {
   return {};
 }
 
-void LocalSink::finish(stream::SinkEvents& events) {
-  settle(events);
+void LocalSink::publish(stream::SinkEvents& events) {
   if (broken_) return;
   Status outcome = options_.sync_on_close ? durable_or_refused() : Status();
   closed_ = true;
@@ -192,8 +217,10 @@ void LocalSink::finish(stream::SinkEvents& events) {
 
 void LocalSink::give_up() noexcept { destination_->give_up(); }
 
+// A worker that waits for a reader learns that nobody waits for it.
 Status LocalSink::abandon() noexcept {
-  take_back().clear();
+  give_up();
+  wait_and_take_back();
   if (std::exchange(closed_, true)) return {};
   try {
     return destination_->close();

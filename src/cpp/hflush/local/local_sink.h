@@ -1,9 +1,11 @@
 // LocalSink: the sink of a local file, raw or checksummed.
 //
 // put() writes on the caller's thread, or queues the batch for a worker, as DrainPolicy decides;
-// put() with a level and finish() write what no worker has begun on the caller's thread, so that a
-// sync costs no thread switch. One thread at a time drives the destination: the caller, or a worker
-// that writes.
+// put() with a level and finish() take back what no worker has begun, so that a sync costs no
+// thread switch. What is asked while a worker writes is left to it: nobody waits for a system call
+// of another thread but abandon(). Of a file that takes bytes only as somebody else reads them (a
+// pipe) the worker does it all, so that the caller's waits can be interrupted. One thread at a
+// time drives the destination: the caller, or a worker that writes.
 //
 // Thread-safe where Sink asks for it: the stream calls put() and finish() from one thread at a
 // time; a worker task is the other party, and the queue's mutex is between the two. It is
@@ -16,6 +18,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -37,7 +40,8 @@ struct LocalSinkOptions {
   // Directories whose entries lead to a file that was created: made durable by the first durable
   // sync (HSYNC-14), the file's own first.
   std::vector<std::string> directories_to_sync;
-  std::uint64_t inode = 0;  // of the file
+  std::uint64_t inode = 0;        // of the file
+  bool waits_for_reader = false;  // a pipe, a socket or a terminal
 };
 
 class LocalSink final : public stream::Sink {
@@ -58,23 +62,36 @@ class LocalSink final : public stream::Sink {
  private:
   // Where a worker is with the queue.
   enum class Worker : std::uint8_t { kIdle, kCalled, kWriting };
+  // In this order.
+  struct Asked {
+    std::span<stream::Packet> packets;
+    std::optional<stream::Level> level;
+    bool finishes = false;
+  };
+  struct Work {
+    std::vector<stream::Packet> packets;
+    std::optional<stream::Level> level;
+    bool finishes = false;
+  };
   // Shared with the tasks that call a worker: one that comes late may outlive the sink.
   struct Queue {
     // Before that of the worker pool. Never held across a system call or an event.
     Mutex mutex;
     CondVar changed;
-    std::vector<stream::Packet> packets HFLUSH_GUARDED_BY(mutex);
+    std::vector<Work> work HFLUSH_GUARDED_BY(mutex);
     Worker worker HFLUSH_GUARDED_BY(mutex) = Worker::kIdle;
   };
 
-  std::size_t append(stream::Batch batch, stream::SinkEvents& events);
-  bool enqueue(std::span<stream::Packet> packets, stream::SinkEvents& events);
+  bool suits_worker(stream::Batch batch, std::optional<stream::Level> level);
+  std::optional<std::vector<Work>> take_back_or_queue(const Asked& asked, bool to_worker,
+                                                      stream::SinkEvents& events);
   bool call_worker(stream::SinkEvents& events);
   void drain(Queue& queue, stream::SinkEvents& events) HFLUSH_REQUIRES(queue.mutex);
-  std::vector<stream::Packet> take_back();
-  void settle(stream::SinkEvents& events);
+  std::int64_t perform(std::span<const Work> queued, stream::SinkEvents& events);
+  std::vector<Work> wait_and_take_back();
   bool write(std::span<const stream::Packet> packets, ByteView tail, stream::SinkEvents& events);
   void sync(stream::Level level, stream::SinkEvents& events);
+  void publish(stream::SinkEvents& events);
   Status durable_or_refused();
   Status make_durable();
 
@@ -90,11 +107,10 @@ class LocalSink final : public stream::Sink {
   std::uint64_t written_;
   bool broken_ = false;  // a write or sync failed: nothing more is written
   Status cannot_sync_;   // the mount has no sync, and said so
-
-  // Used by the caller only.
-  DrainPolicy policy_;
   bool entries_are_durable_;
   bool closed_ = false;
+
+  DrainPolicy policy_;  // used by the caller only
 
   const std::shared_ptr<Queue> queue_ = std::make_shared<Queue>();
 

@@ -165,6 +165,13 @@ std::uint64_t inode_of(int descriptor) {
   return ::fstat(descriptor, &facts) == 0 && S_ISREG(facts.st_mode) ? facts.st_ino : 0;
 }
 
+// Whether it takes bytes only as somebody else reads them.
+bool waits_for_reader(int descriptor) {
+  struct stat facts{};
+  if (::fstat(descriptor, &facts) != 0) return false;
+  return S_ISFIFO(facts.st_mode) || S_ISSOCK(facts.st_mode) || ::isatty(descriptor) != 0;
+}
+
 std::unique_ptr<stream::OutputStream> make_stream(const std::string& path,
                                                   std::unique_ptr<Destination> destination,
                                                   LocalSinkOptions sink_options) {
@@ -183,6 +190,7 @@ StreamResult make_raw_stream(const std::string& path, OpenedFile file,
   sink_options.sync_on_close = options.sync_on_close;
   sink_options.directories_to_sync = std::move(file.directories_to_sync);
   sink_options.inode = inode_of(file.descriptor.get());
+  sink_options.waits_for_reader = waits_for_reader(file.descriptor.get());
   auto written = env::make_posix_file(file.descriptor.release());
   return make_stream(path, make_raw_destination(std::move(written), path), std::move(sink_options));
 }
@@ -275,6 +283,7 @@ StreamResult append_raw(const std::string& path, bool sync_on_close) {
   sink_options.geometry.start = static_cast<std::uint64_t>(status.st_size);
   sink_options.sync_on_close = sync_on_close;
   sink_options.inode = inode_of(descriptor.get());
+  sink_options.waits_for_reader = waits_for_reader(descriptor.get());
   return make_stream(path, make_raw_destination(env::make_posix_file(descriptor.release()), path),
                      std::move(sink_options));
 }

@@ -406,9 +406,15 @@ class LocalFileSystem(_LocalFiles):
         path, length = stream.path, stream.tell()
         stream.hsync()
         try:
-            if stream._held is None:
-                self._hold(stream, resuming.held(path))
-            state = resuming.state_at(self._namespace, stream, path, length)
+            claim = resuming.held(path) if stream._held is None else None
+            try:
+                state = resuming.state_at(self._namespace, stream, path, length)
+            except BaseException:
+                if claim is not None:
+                    claim.release()
+                raise
+            if claim is not None:
+                self._hold(stream, claim)
         except resuming.GONE as gone:
             raise resuming.stale(path) from gone
         return Token(self.store_name, self.make_qualified(path), length, state).pack()

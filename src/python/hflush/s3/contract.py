@@ -82,13 +82,12 @@ def contract_options(settings: Settings, conditional_create: bool | None) -> Map
     """Return them with what the settings of a bucket change."""
     is_fast = "create" in settings.performance
     writing = settings.writing
-    uniform = min(writing.block_bytes * writing.max_parts, MAX_OBJECT)
     return MappingProxyType(
         {
             **OPTIONS,
             "create-file-under-file-allowed": is_fast,
             "create-overwrites-directory": is_fast,
-            "max-filesize": uniform if writing.uniform_parts else MAX_OBJECT,
+            "max-filesize": writing.max_bytes,
             "supports-multipartuploader": settings.has_uploads,
             "downgrade-syncable": settings.downgrades,
             "conditional-create": conditional_create,

@@ -261,7 +261,8 @@ KEYS = (
     Key(_RETRIES, "hflush.s3.retry.deadline", _TIME,
         "of all attempts of a request", native="client.retry_deadline"),
     Key(_WRITING, "fs.s3a.multipart.size", size(MIN_PART, MAX_PART, taken=_ANY_SIZE),
-        "the first parts; later ones grow so that 5 TiB fit; 5M at least, 5G at most",
+        "the first parts; later ones grow so that 5 TiB fit, if they may lie on disk; "
+        "5M at least, 5G at most",
         native="writing.block_bytes"),
     Key(_WRITING, "hflush.s3.multipart.uniform", BOOL,
         "all parts but the last have that size, as some stores want it; unless set: at R2",

@@ -106,14 +106,18 @@ TEST_CASE("who is told may use the store") {
   CHECK(told == 11);
 }
 
-TEST_CASE("wanted: from the first who wants newer ones until there are") {
+TEST_CASE("wanted: from the first who wants newer ones until there are, or nobody waits") {
   CredentialStore store(numbered(0));
   env::Uninterrupted uninterrupted;
   CHECK_FALSE(store.wait_until_wanted(env::Duration::zero(), uninterrupted));
   CHECK_FALSE(store.wait_until_wanted(milliseconds(5), uninterrupted));
   const auto waiter = store.want_newer_than(store.current().generation, [] {});
+  const auto other = store.want_newer_than(store.current().generation, [] {});
+  store.stop_waiting(waiter);
   CHECK(store.wait_until_wanted(env::Duration::zero(), uninterrupted));
-  store.stop_waiting(waiter);  // the store has refused them all the same
+  store.stop_waiting(other);
+  CHECK_FALSE(store.wait_until_wanted(env::Duration::zero(), uninterrupted));
+  store.want_newer_than(store.current().generation, [] {});
   CHECK(store.wait_until_wanted(env::kNoTimeout, uninterrupted));
   store.set(numbered(1));
   CHECK_FALSE(store.wait_until_wanted(env::Duration::zero(), uninterrupted));

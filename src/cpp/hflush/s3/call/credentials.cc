@@ -68,6 +68,7 @@ void CredentialStore::stop_waiting(WantId want) {
   if (found == wants_.end()) return;
   dropped = std::move(found->on_newer);
   wants_.erase(found);
+  if (wants_.empty()) wanted_ = false;
 }
 
 bool CredentialStore::wait_until_wanted(env::Duration timeout, env::Interrupt& interrupt) {

@@ -820,6 +820,18 @@ def test_a_forked_child_ends_no_transaction(fs, tmp_path):
     assert (tmp_path / "x").read_bytes() == b"data"
 
 
+def test_a_forked_child_writes_into_no_transaction(fs, tmp_path):
+    """The parent would not publish it: the child is told, and leaves nothing behind."""
+
+    def child() -> None:
+        with pytest.raises(hflush.StreamClosedError, match="transaction was begun before fork"):
+            fs.pipe(f"{tmp_path}/x/y", b"data")
+
+    with fs.transaction:
+        in_child(child)
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_put_of_a_tree_with_a_pipe(fs, tmp_path):
     """It has no end: nothing is copied."""
     (tmp_path / "d").mkdir()

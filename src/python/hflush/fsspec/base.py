@@ -39,7 +39,7 @@ from . import options as words
 from .copies import pairs, tree
 from .files import CompressedOutput, as_fsspec_file, compressed
 from .places import Place, check_apart, child
-from .transactions import HeldFile, TransactionFile, WriteTransaction, check_none
+from .transactions import HeldFile, TransactionFile, WriteTransaction
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -338,6 +338,8 @@ class HflushFileSystem(AbstractFileSystem, metaclass=_Interned):  # type: ignore
             return super().open(path, mode, block_size, cache_options, compression, **options)
         codec = get_compression(os.fspath(path), compression)  # before anything is touched
         autocommit = options.pop("autocommit", not self._intrans)
+        if self._intrans and not autocommit:
+            self.transaction.check_own(self._strip_protocol(path))
         with _plain_refusal() if "x" in mode else nullcontext():
             stream = self._open(path, mode, block_size, autocommit, cache_options, **options)
         if self._intrans and isinstance(stream, TransactionFile):  # otherwise the program ends it
@@ -381,8 +383,8 @@ class HflushFileSystem(AbstractFileSystem, metaclass=_Interned):  # type: ignore
         RuntimeError
             One has begun, and has not ended.
         """
-        check_none(self)
-        begun: WriteTransaction = super().start_transaction()
+        begun: WriteTransaction = self.transaction
+        begun.start()
         return begun
 
     def cat_file(

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from fsspec.spec import AbstractFileSystem  # type: ignore[import-untyped]
     from typing_extensions import Buffer
 
-__all__ = ["Deferred", "HeldFile", "TransactionFile", "WriteTransaction", "check_none", "dropped"]
+__all__ = ["Deferred", "HeldFile", "TransactionFile", "WriteTransaction", "dropped"]
 
 _THREADS = 16
 
@@ -250,23 +250,6 @@ class TransactionFile(FsspecFile, OutputOver):
         return f"<hflush.fsspec.{type(self).__name__} {self.path!r} {self._state.value}>"
 
 
-def check_none(fs: AbstractFileSystem | None) -> None:
-    """Refuse to begin a transaction where one has begun, whose files would be lost by that.
-
-    Raises
-    ------
-    RuntimeError
-        There is one, of this or of another thread; or, without `fs`, it is one that has ended.
-    """
-    if fs is None:
-        raise RuntimeError("this transaction has ended: begin another one (fs.transaction)")
-    if fs._intrans:
-        raise RuntimeError(
-            "a transaction of this file system has begun: end it first, or use another instance "
-            "(skip_instance_cache=True)"
-        )
-
-
 class WriteTransaction(Transaction):  # type: ignore[misc]
     """fsspec's transaction, which publishes nothing unless every file was closed without failing.
 
@@ -282,10 +265,30 @@ class WriteTransaction(Transaction):  # type: ignore[misc]
         Raises
         ------
         RuntimeError
-            One of this file system has begun, and has not ended; this one has ended.
+            One of this file system, of this or of another thread, has begun, and has not ended;
+            this one has ended.
         """
-        check_none(self.fs)
+        if self.fs is None:
+            raise RuntimeError("this transaction has ended: begin another one (fs.transaction)")
+        if self.fs._intrans:  # its files would be lost
+            raise RuntimeError(
+                "a transaction of this file system has begun: end it first, or use another "
+                "instance (skip_instance_cache=True)"
+            )
         super().start()
+        self._process = os.getpid()
+
+    def check_own(self, path: str) -> None:
+        """Refuse a new file in a forked child: the parent, which publishes, would not know of it.
+
+        Raises
+        ------
+        StreamClosedError
+            Another process has begun the transaction.
+        """
+        if self._process != os.getpid():
+            message = "open: the transaction was begun before fork, by another process"
+            raise StreamClosedError(errno.EBADF, message, path)
 
     def complete(self, commit: bool = True) -> None:
         """End the transaction: publish, or drop, every file.

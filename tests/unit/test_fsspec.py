@@ -19,6 +19,7 @@ from collections import UserDict
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 from types import MappingProxyType
+from typing import Any
 
 import hflush
 import pytest
@@ -138,6 +139,20 @@ def test_an_interrupt_in_a_compressor(fs, tmp_path, monkeypatch):
     with pytest.raises(OSError, match="have a hole"):
         out.close()
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(("mode", "data"), [("wb", b"data"), ("w", "data")])
+def test_a_compressor_whose_stream_is_closed(fs, tmp_path, mode: str, data: Any):
+    """Its data are cut off: close says so, once."""
+    out = fs.open(f"{tmp_path}/file", mode, compression="gzip")
+    out.write(data)
+    with fs.filesystem:
+        pass
+    assert not out.closed
+    with pytest.raises(hflush.StreamClosedError, match="before the compressed data had ended"):
+        out.close()
+    assert out.closed
+    out.close()
 
 
 @pytest.mark.parametrize("mode", ["wb", "w"])

@@ -9,7 +9,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from .. import capabilities
-from ..errors import attach
+from ..errors import StreamClosedError, attach
 from ..streams import FSDataInputStream, FSDataOutputStream
 from ..write_only import WriteOnly, leave_block
 
@@ -188,6 +188,7 @@ class CompressedOutput(OutputOver):
         self._below = below
         self._stream = stream
         self._position = position
+        self._is_ended = False  # nothing of the compressor is still to be written
 
     def write(self, b: Buffer, /) -> int:
         """Compress bytes; returns how many were taken: all."""
@@ -211,9 +212,14 @@ class CompressedOutput(OutputOver):
         ------
         OSError
             The first failure. If the compressor has failed, the stream is aborted where it can be.
+        StreamClosedError
+            The stream below was closed before.
         """
-        if self._stream.closed:
-            return
+        if not self._is_ended:
+            self._end()
+        self._stream.close()
+
+    def _end(self) -> None:
         try:
             self._check_whole()
             self._codec.close()
@@ -221,13 +227,17 @@ class CompressedOutput(OutputOver):
             self._below.is_dropped = True
             leave_block(self._stream, self._stream.close, failure)
             raise
-        self._stream.close()
+        finally:
+            self._is_ended = True
 
     def _check_whole(self) -> None:
-        """Refuse to end data in which a failed write has left a hole."""
+        """Refuse to end data in which a failed write has left a hole, or which cannot be ended."""
         if self._below.failure is not None and self._stream._condition == "open":
             message = "close: the compressed data have a hole, as a write of them failed"
             raise OSError(errno.EIO, message, self._error_path) from self._below.failure
+        if self._stream.closed and self._stream._condition != "failed":
+            message = "close: the stream was closed before the compressed data had ended"
+            raise StreamClosedError(errno.EBADF, message, self._error_path)
 
     def abort(self) -> AbortResult:
         """Publish nothing, where the stream below can be aborted."""
@@ -238,7 +248,7 @@ class CompressedOutput(OutputOver):
     @property
     def closed(self) -> bool:
         """Whether nothing can be written any more."""
-        return self._stream.closed
+        return self._is_ended and self._stream.closed
 
     @property
     def path(self) -> str:
@@ -259,7 +269,7 @@ class CompressedOutput(OutputOver):
         return was_open
 
     def _drop_codec(self) -> None:
-        self._below.is_dropped = True
+        self._below.is_dropped = self._is_ended = True
         with contextlib.suppress(Exception):  # the stream has ended, and says what there is to say
             self._codec.close()
 

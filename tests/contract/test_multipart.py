@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import io
 import json
+import os
 import pickle
 import uuid
 
@@ -240,6 +241,20 @@ def test_an_empty_part_makes_an_empty_file(store: Store, uploader, path: str, em
     upload = uploader.start_upload(path)
     uploader.complete(upload, path, {1: uploader.put_part(upload, path, 1, True, empty)})
     assert store.fs.get_file_status(path).length == 0
+
+
+@HERE
+@pytest.mark.rule("MPU-4")
+def test_a_part_from_what_has_nothing_yet(uploader, path: str):
+    """A lull is no end: the part is refused."""
+    upload = uploader.start_upload(path)
+    read, write = os.pipe()
+    os.set_blocking(read, False)
+    os.write(write, b"begin")
+    with open(read, "rb") as source, pytest.raises(BlockingIOError):
+        uploader.put_part(upload, path, 1, True, source)
+    os.close(write)
+    uploader.abort(upload, path)
 
 
 @HERE

@@ -6,6 +6,7 @@ import errno
 import os
 import pty
 import re
+import resource
 import signal
 import subprocess
 import sys
@@ -390,8 +391,6 @@ def test_put_atomic(tmp_path: Path):
 
 def test_put_of_what_does_not_fit(tmp_path: Path):
     """No part of a file stays; of what came by a pipe, all that there was room for."""
-    import resource
-
     (tmp_path / "source").write_bytes(bytes(3 << 20))
     for source, left in (("source", []), ("-", ["target"])):
         with (tmp_path / "source").open("rb") as data:
@@ -404,6 +403,22 @@ def test_put_of_what_does_not_fit(tmp_path: Path):
             )
         assert (done.returncode, b"File too large" in done.stderr) == (1, True)
         assert sorted(os.listdir(tmp_path)) == ["source", *left]
+
+
+def test_put_of_input_that_has_nothing_yet(tmp_path: Path):
+    """It does not block, and has not ended."""
+    target = tmp_path / "target"
+    target.write_bytes(b"old")
+    read, write = os.pipe()
+    os.set_blocking(read, False)
+    os.write(write, b"begin")
+    command = [*COMMAND, "put", "--atomic", "-", str(target)]
+    done = subprocess.run(command, stdin=read, capture_output=True, timeout=DEADLINE_S)
+    os.close(read)
+    os.close(write)
+    said = b"hflush: put: standard input: Resource temporarily unavailable\n"
+    assert (done.returncode, done.stderr) == (1, said)
+    assert target.read_bytes() == b"old"
 
 
 def test_put_asks_before_it_sends(tmp_path: Path):
@@ -450,6 +465,26 @@ def test_output_that_is_full(tmp_path: Path):
             )
             said = f"hflush: {command[0]}: standard output: No space left on device\n"
             assert (done.returncode, done.stderr.decode()) == (1, said)
+
+
+def test_output_without_a_buffer(tmp_path: Path):
+    """It takes a part of what it is given, or nothing now: what is missing is a failure."""
+    (tmp_path / "big").write_bytes(bytes(1 << 20))
+    read, full = os.pipe()
+    os.set_blocking(full, False)
+    with (tmp_path / "out").open("wb") as limited:
+        for output, reason in ((limited, "File too large"), (full, "temporarily unavailable")):
+            done = subprocess.run(
+                [*COMMAND, "cat", str(tmp_path / "big")],
+                env={**os.environ, "PYTHONUNBUFFERED": "1"},
+                stdout=output,
+                stderr=subprocess.PIPE,
+                preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (99999, 99999)),
+            )
+            assert done.returncode == 1
+            assert reason in done.stderr.decode()
+    os.close(read)
+    os.close(full)
 
 
 def test_pipes_that_break(tmp_path: Path):

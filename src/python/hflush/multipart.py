@@ -18,6 +18,7 @@ import contextlib
 import errno
 import json
 import logging
+import os
 import uuid
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any, BinaryIO
@@ -533,12 +534,15 @@ def _check_length(name: str, found: int, put: int, path: str) -> None:
 
 def _copy(data: Buffer | BinaryIO, out: FSDataOutputStream) -> int:
     """Write all of `data`; return how many bytes it had."""
-    read = getattr(data, "read", None)
-    if read is None:
-        return out.write(memoryview(data).cast("B"))  # type: ignore[arg-type]
-    return sum(out.write(piece) for piece in _pieces(read))
+    if not hasattr(data, "read"):
+        return out.write(memoryview(data).cast("B"))
+    return sum(out.write(piece) for piece in _pieces(data, _COPY_BYTES))
 
 
-def _pieces(read: Any) -> Iterator[bytes]:
-    while piece := read(_COPY_BYTES):
+def _pieces(file: Any, *size: int) -> Iterator[bytes]:
+    """Yield what a file has to its end, which a lull of one that does not block is not."""
+    while piece := file.read(*size):
         yield piece
+    if piece is None:
+        name = getattr(file, "name", None)
+        raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN), name)

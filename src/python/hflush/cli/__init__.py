@@ -275,7 +275,10 @@ def _input(source: str) -> BinaryIO:
 def _read(source: BinaryIO, name: str) -> bytes:
     """Return the next bytes of the source, which a failure names."""
     try:
-        return source.read(_COPY_BYTES)
+        part = source.read(_COPY_BYTES)
+        if part is None:  # a lull, which is no end, of what does not block
+            raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN))
+        return part
     except OSError as failure:
         failure.filename = _STANDARD_INPUT if name == "-" else name
         raise

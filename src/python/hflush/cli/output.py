@@ -53,8 +53,13 @@ def emit(data: bytes) -> None:
     """Write bytes."""
     if sys.stdout is None:  # it was closed when Python started
         raise OSError(errno.EBADF, os.strerror(errno.EBADF), STANDARD_OUTPUT)
+    left = memoryview(data)
     with naming_output():
-        sys.stdout.buffer.write(data)
+        while left:  # without a buffer a write may take less, or nothing
+            taken = sys.stdout.buffer.write(left)
+            if taken is None:
+                raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN))
+            left = left[taken:]
 
 
 def say(line: str) -> None:

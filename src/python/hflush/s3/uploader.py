@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 from .. import _core
 from ..errors import PathIsDirectoryError
-from ..multipart import UploaderBelow, _checked_number, _decoded, _unknown_upload
+from ..multipart import UploaderBelow, _checked_number, _decoded, _pieces, _unknown_upload
 from . import completion
 from .answers import code_of, failure_of
 from .documents import Part
@@ -75,8 +75,8 @@ class S3MultipartUploader(UploaderBelow):
         found = self._find(upload, path)
         if _checked_number(number) > MAX_PARTS:
             raise ValueError(f"the number of a part must be {MAX_PARTS} or less, not {number}")
-        read = getattr(data, "read", None)
-        body = memoryview(data if read is None else read()).cast("B")  # type: ignore[arg-type]
+        content = b"".join(_pieces(data)) if hasattr(data, "read") else data
+        body = memoryview(content).cast("B")
         crc32c = _core.crc32c(body)
         response = self._bucket.upload(found.key, found.path).upload_part(
             found.upload_id, number, body, checksums=found.checksums

@@ -207,6 +207,30 @@ def test_names(fs, tmp_path):
     assert fs.ls(root) == []
 
 
+STRIDED = memoryview(b"data")[::2]
+
+
+@pytest.mark.parametrize(
+    ("operation", "value"),
+    [
+        ("pipe", "text"),
+        ("pipe_file", None),
+        ("write_bytes", STRIDED),
+        ("write_text", b"data"),
+    ],
+)
+def test_values_that_cannot_be_written(fs, tmp_path, operation: str, value: Any):
+    """They are refused before the file is touched."""
+    path = tmp_path / "file"
+    path.write_bytes(b"old")
+    with pytest.raises((TypeError, BufferError)):
+        getattr(fs, operation)(str(path), value)
+    assert path.read_bytes() == b"old"
+    with pytest.raises(BufferError):
+        fs.filesystem.put_if_absent(f"{tmp_path}/d/file", STRIDED)
+    assert not (tmp_path / "d").exists()
+
+
 @pytest.mark.parametrize("operation", ["pipe_file", "put_file"])
 @pytest.mark.parametrize("protocol", ["hflush+file", "hflush+s3"])
 def test_one_of_many_creates_a_file(tmp_path, monkeypatch, protocol: str, operation: str):

@@ -146,6 +146,15 @@ def test_buffering(
     assert [{name: one[name] for name in one if name.endswith("_size")} for one in given] == [asked]
 
 
+def test_bytes_that_cannot_be_written(tmp_path: Path):
+    """They are refused before the file is touched."""
+    file = tmp_path / "file"
+    file.write_bytes(b"old")
+    with pytest.raises(BufferError):
+        UPath(f"hflushfile://{file}").write_bytes(memoryview(b"data")[::2])
+    assert file.read_bytes() == b"old"
+
+
 def test_buffering_of_text(tmp_path: Path):
     """Each line is handed on with 1; there is no text without a buffer."""
     path = UPath(f"hflushfile://{tmp_path}/a")

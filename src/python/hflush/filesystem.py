@@ -22,7 +22,7 @@ from .leaving import add_lost, lost_keys
 from .optional_operations import OptionalOperations
 from .options import CreateFlag, CreateOptions, Rename
 from .statistics import IOStatistics, live
-from .write_only import report
+from .write_only import report, view_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -377,6 +377,8 @@ class FileSystem(OptionalOperations):
         ------
         PathIsDirectoryError, ParentNotDirectoryError, InvalidPathError, TypeError
             As :meth:`create`.
+        BufferError
+            `data` is not C-contiguous.
         io.UnsupportedOperation
             A store of S3's kind that does not check ``If-None-Match``: two could win there.
         NotDurableError
@@ -392,7 +394,7 @@ class FileSystem(OptionalOperations):
         file and a rename that replaces nothing.
         Source: docs/semantics.md; contract CKPT-16.
         """
-        content = memoryview(data)
+        content = view_of(data)
         return self._put_if_absent(self._resolve_to_change(path), content)
 
     def _put_if_absent(self, path: str, data: memoryview) -> bool:

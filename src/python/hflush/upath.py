@@ -29,11 +29,12 @@ from .filesystem import FileSystem
 from .options import whole
 from .paths import is_under
 from .transfer import is_within
+from .write_only import view_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from typing_extensions import Self
+    from typing_extensions import Buffer, Self
 
 __all__ = ["HflushFilePath", "HflushHdfsPath", "HflushS3Path", "HflushViewPath"]
 
@@ -105,6 +106,12 @@ class _Sendable(UPath):
     def info(self) -> Any:
         """Facts about the path, as of universal_pathlib; it knows links."""
         return _Info(self)
+
+    def write_bytes(self, data: Buffer) -> int:
+        """Write a file, as of pathlib; what cannot be written is refused before it is touched."""
+        view = view_of(data)
+        with self.open("wb") as out:
+            return int(out.write(view))
 
     def write_text(
         self,

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from types import ModuleType, TracebackType
     from typing import Any, NoReturn, Protocol
 
-    from typing_extensions import Self
+    from typing_extensions import Buffer, Self
 
     from .handling import Marks
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
         def _persist(self, stream: Any) -> bytes: ...
 
 
-__all__ = ["AbortResult", "WriteOnly", "end", "leave_block", "report"]
+__all__ = ["AbortResult", "WriteOnly", "end", "leave_block", "report", "view_of"]
 
 
 class AbortResult:
@@ -60,6 +60,20 @@ class AbortResult:
             f"AbortResult(already_closed={self.already_closed}, "
             f"cleanup_exception={self.cleanup_exception!r})"
         )
+
+
+def view_of(data: Buffer) -> memoryview:
+    """Return a view of what a stream would write.
+
+    Raises
+    ------
+    TypeError, BufferError
+        A stream would refuse it.
+    """
+    view = memoryview(data)
+    if not view.c_contiguous:
+        raise BufferError("the buffer must be C-contiguous")
+    return view
 
 
 def refused(operation: str) -> Callable[..., NoReturn]:

@@ -35,6 +35,7 @@ from ..general_keys import LEFT_OUT, PICKLE_SECRETS, pickles_secrets
 from ..leaving import add_lost, lost_keys
 from ..opening import check_text, written_text
 from ..options import OPEN_KEYWORDS, CreateFlag, Rename
+from ..write_only import view_of
 from . import options as words
 from .copies import pairs, tree
 from .files import CompressedOutput, as_fsspec_file, compressed
@@ -418,9 +419,26 @@ class HflushFileSystem(AbstractFileSystem, metaclass=_Interned):  # type: ignore
         ------
         FileExistsError
             There is one, and `mode` is ``create``: of many writers one succeeds.
+        TypeError, BufferError
+            `value` is not bytes-like; is not C-contiguous. Nothing is touched.
         """
+        view_of(value)  # which refuses it
         with self.open(path, _open_mode(mode), **options) as out:
             out.write(value)
+
+    def write_text(
+        self,
+        path: str,
+        value: str,
+        encoding: str | None = None,
+        errors: str | None = None,
+        newline: str | None = None,
+        **options: Any,
+    ) -> Any:
+        """Write a file of text; TypeError, before anything is touched, for what is none."""
+        if not isinstance(value, str):
+            raise TypeError(f"value must be str, not {type(value).__name__}")
+        return super().write_text(path, value, encoding, errors, newline, **options)
 
     def put(
         self,

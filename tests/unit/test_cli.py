@@ -122,9 +122,7 @@ def test_changing(tmp_path: Path):
     assert (tmp_path / "c" / "b").is_dir()
     fine("mkdir", tmp_path / "b")
     assert "exists" in refused("mv", tmp_path / "b", tmp_path / "c")
-    fine("rm", tmp_path / "b")
-    assert "not empty" in refused("rm", tmp_path / "c")
-    fine("rm", "-r", tmp_path / "c", tmp_path / "a")
+    fine("rm", "-r", tmp_path / "a", tmp_path / "b", tmp_path / "c")
     assert list(tmp_path.iterdir()) == []
     assert refused("rm", tmp_path / "c") == f"hflush: rm: {tmp_path}/c: No such file or directory\n"
     fine("rm", "-f", tmp_path / "c")
@@ -167,11 +165,12 @@ def test_the_trash(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
         (tmp_path / name).write_bytes(b"1")
     assert "is in the trash" in fine(*keys, tmp_path / "a")
     fine(*keys, "--skip-trash", tmp_path / "b")
-    assert "not empty" in refused(*keys, tmp_path / "d")
+    (tmp_path / "link").symlink_to("d")
+    fine(*keys, tmp_path / "link")
     fine(*keys, "-r", tmp_path / "d")
     fine(*keys, "-f", tmp_path / "missing")
     trash = tmp_path / "home" / ".Trash" / "Current" / str(tmp_path)[1:]
-    assert sorted(path.name for path in trash.rglob("*")) == ["a", "c", "d"]
+    assert sorted(path.name for path in trash.rglob("*")) == ["a", "c", "d", "link"]
     assert [path.name for path in tmp_path.iterdir()] == ["home"]
 
 
@@ -226,6 +225,17 @@ def test_others_go_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: Ca
     assert main(["mkdir", "s3://", "n1", "f1", "n2"]) == 1
     assert main(["rm", "s3://", "f1", "f2"]) == 1
     assert sorted(os.listdir()) == ["n1", "n2"]
+
+
+def test_rm_of_directories(tmp_path: Path):
+    """Not without -r, also of one that is empty or matches a pattern; a link is none."""
+    (tmp_path / "d" / "empty").mkdir(parents=True)
+    for name in (tmp_path / "d" / "empty", tmp_path / "d" / "*"):
+        assert refused("rm", "-f", name).endswith("/d/empty: it is a directory: use -r\n")
+    (tmp_path / "link").symlink_to("d")
+    fine("rm", tmp_path / "link")
+    fine("rm", "-r", tmp_path / "d")
+    assert os.listdir(tmp_path) == []
 
 
 def test_rm_of_patterns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: Capture):

@@ -142,7 +142,7 @@ def _parser() -> argparse.ArgumentParser:
     rm = operation(
         "rm",
         _rm,
-        "Remove files, and directories with -r. A path that is not there is a pattern.",
+        "Remove files and links, and directories with -r. A path that is not there is a pattern.",
     )
     rm.add_argument("path", nargs="+")
     rm.add_argument("-r", "--recursive", action="store_true", help="with everything in them")
@@ -411,7 +411,9 @@ def _rm(arguments: argparse.Namespace, conf: Configuration) -> int:
 def _remove(fs: FileSystem, path: str, arguments: argparse.Namespace) -> bool:
     """Remove a path, or move it to the trash; False if it is not there."""
     resolved = fs._resolve(path)
-    if not arguments.skip_trash and _move_to_trash(fs, resolved, arguments.recursive):
+    if not arguments.recursive and fs.is_directory(path) and not fs._is_link(resolved):
+        raise IsADirectoryError(errno.EISDIR, "it is a directory: use -r", path)
+    if not arguments.skip_trash and _move_to_trash(fs, resolved):
         say(f"{path} is in the trash")
         return True
     if fs.delete(path, arguments.recursive):
@@ -422,9 +424,9 @@ def _remove(fs: FileSystem, path: str, arguments: argparse.Namespace) -> bool:
     return False
 
 
-def _move_to_trash(fs: FileSystem, path: str, recursive: bool) -> bool:
-    """Move what may be removed to the trash; False if there is none, or it is off."""
-    if path == "/" or not fs.exists(path) or (fs.is_directory(path) and not recursive):
+def _move_to_trash(fs: FileSystem, path: str) -> bool:
+    """Move what may be removed to the trash; False if nothing is there, or the trash is off."""
+    if path == "/" or not fs.exists(path):
         return False
     trash = fs._trash(path)
     return trash is not None and trash.move(path)

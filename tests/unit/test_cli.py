@@ -107,6 +107,7 @@ def test_looking(tmp_path: Path):
     ]
     assert fine("ls", f"{tmp_path}/[a]").endswith(f" {tmp_path}/a\n")
     assert len(fine("ls", "-r", tmp_path).splitlines()) == 2
+    assert len(fine("ls", "-r", f"{tmp_path}/[ab]").splitlines()) == 2
     assert "length: 4\n" in fine("stat", tmp_path / "a")
     assert fine("-D", "fs.file.checksum=true", "checksum", tmp_path / "a").startswith("COMPOSITE")
     assert "not supported by raw local files" in refused("checksum", tmp_path / "a")

@@ -32,7 +32,7 @@ from .output import STANDARD_OUTPUT, complain, emit, flush, mode, owners, say, t
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from ..status import LeaseRecovery
+    from ..status import FileStatus, LeaseRecovery
 
 __all__ = ["main"]
 
@@ -296,7 +296,7 @@ def _cat(arguments: argparse.Namespace, conf: Configuration) -> int:
 def _ls(arguments: argparse.Namespace, conf: Configuration) -> None:
     fs = FileSystem.get(arguments.path, conf)
     if arguments.recursive:
-        found = list(fs.list_files(arguments.path, recursive=True))
+        found = _files_below(fs, arguments.path)
     elif fs.exists(arguments.path):
         found = fs.list_status(arguments.path)
     else:
@@ -307,6 +307,17 @@ def _ls(arguments: argparse.Namespace, conf: Configuration) -> None:
             f"{mode(fs, status):10} {owner:8} {group:8} "
             f"{status.length:12} {time_of(status)} {status.path}"
         )
+
+
+def _files_below(fs: FileSystem, path: str) -> list[FileStatus]:
+    """Return all files below a path, or below what matches it as a pattern."""
+    try:
+        return list(fs.list_files(path, recursive=True))
+    except FileNotFoundError:
+        matches = fs.glob_status(path)
+        if not matches:
+            raise
+    return [file for match in matches for file in fs.list_files(match.path, recursive=True)]
 
 
 def _tail(arguments: argparse.Namespace, conf: Configuration) -> None:

@@ -85,13 +85,14 @@ def test_modes(fs, tmp_path):
         fs.open(path, "ab")
 
 
-@pytest.mark.parametrize("wrong", [{"encoding": "no such"}, {"newline": "no such"}], ids=repr)
-def test_text_that_there_is_not(fs, tmp_path, wrong):
+@pytest.mark.parametrize("mode", ["r", "w"])
+@pytest.mark.parametrize("wrong", ["encoding", "errors", "newline"])
+def test_text_that_there_is_not(fs, tmp_path, mode, wrong):
     """It is refused before the file is touched."""
     path = tmp_path / "file"
     path.write_text("old")
     with pytest.raises((LookupError, ValueError), match="no such"):
-        fs.open(str(path), "w", **wrong)
+        fs.open(str(path), mode, **{wrong: "no such"})
     assert path.read_text() == "old"
 
 

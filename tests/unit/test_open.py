@@ -237,6 +237,13 @@ def test_a_bad_encoding_leaves_nothing_open(store: Store):
     gc.collect()
 
 
+def test_an_unknown_error_handler_of_a_reader(store: Store):
+    """It is refused at once, not at the first error."""
+    store.write(store.path("a"), b"data")
+    with pytest.raises(LookupError):
+        hflush.open(store.url(store.path("a")), errors="no such")
+
+
 @pytest.mark.stores("raw")
 def test_unbuffered_writes_are_seen_at_once(store: Store):
     """buffering=0 hands every write to the operating system."""

@@ -34,7 +34,7 @@ class Listing(NameSpace):
         return self._status(self._resolve(path))
 
     def exists(self, path: StrPath) -> bool:
-        """Whether the path exists."""
+        """Whether the path exists: also as a link that leads nowhere, which has a status, too."""
         return self._status_or_none(path) is not None
 
     def is_file(self, path: StrPath) -> bool:

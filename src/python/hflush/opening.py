@@ -331,8 +331,7 @@ def open(
         if buffering == 0:
             raise ValueError("can't have unbuffered text I/O")
         encoding = io.text_encoding(encoding)  # type: ignore[attr-defined]  # since 3.10
-        if action != "r":
-            check_text(encoding, errors, newline)
+        check_text(encoding, errors, newline)
     line_buffering = not binary and buffering == 1
     if buffering >= 0 and buffering != 1:
         options.setdefault("buffer_size", buffering)

@@ -265,7 +265,7 @@ def check_known(options: Options, known: frozenset[str]) -> None:
     Raises
     ------
     ValueError
-        It names the first, and one that is like it.
+        It names the first, one that is like it, and all that are known.
     """
     for key, (_, wish) in options.items():
         if wish is Wish.MUST and key not in known:
@@ -273,7 +273,8 @@ def check_known(options: Options, known: frozenset[str]) -> None:
             also = f", {keyword}," if keyword else ""
             like = "" if keyword else did_you_mean(key, known)
             raise ValueError(
-                f"mandatory option {key!r}{also} is unknown here or not supported{like}"
+                f"mandatory option {key!r}{also} is unknown here or not supported{like}; "
+                f"there are {', '.join(sorted(known))}"
             )
 
 

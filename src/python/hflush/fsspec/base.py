@@ -326,12 +326,12 @@ class HflushFileSystem(AbstractFileSystem, metaclass=_Interned):  # type: ignore
             text = {
                 key: options.pop(key) for key in ("encoding", "errors", "newline") if key in options
             }
-            binary = mode.replace("t", "") + "b"
+            check_text(**text)  # before anything is touched
             if "r" in mode:
                 return super().open(
                     path, mode, block_size, cache_options, compression, **text, **options
                 )
-            check_text(**text)  # before anything is touched
+            binary = mode.replace("t", "") + "b"
             stream = self.open(path, binary, block_size, cache_options, compression, **options)
             through = not isinstance(stream, CompressedOutput)  # it would compress line by line
             return written_text(stream, **text, write_through=through)

@@ -731,8 +731,9 @@ def test_copies_that_would_meet(fs, tmp_path, copy: str):
     names = [f"{tmp_path}/{name}/x" for name in "ab"]
     fs.pipe(dict.fromkeys(names, b"data"))
     make = getattr(fs, copy)
-    with pytest.raises(ValueError, match=r"a/x and .*/b/x would both become .*/new/x; nothing"):
-        make(names, f"{tmp_path}/new")
+    for target in (f"{tmp_path}/new", [f"{tmp_path}/new/x"] * 2):
+        with pytest.raises(ValueError, match=r"a/x and .*/b/x would both become .*/new/x; nothing"):
+            make(names, target)
     with pytest.raises(ValueError, match="2 names, and 1 to copy them to"):
         make(tuple(names), [f"{tmp_path}/new/x"])
     assert fs.ls(str(tmp_path), detail=False) == [f"{tmp_path}/a", f"{tmp_path}/b"]

@@ -6,7 +6,7 @@ import errno
 import os
 from typing import TYPE_CHECKING, Any
 
-from fsspec.utils import other_paths  # type: ignore[import-untyped]
+from fsspec.utils import isfilelike, other_paths  # type: ignore[import-untyped]
 
 from .. import paths
 
@@ -49,7 +49,7 @@ def pairs(
     """
     is_one = isinstance(source, (str, os.PathLike))
     if not is_one and not isinstance(target, str):
-        return *_as_many(list(source), list(target)), set()
+        return *_apart(fs, list(source), list(target)), set()
     text = os.fspath(source) if is_one else ""
     is_pattern = is_one and fs._is_pattern(text)
     types = fs._types(
@@ -62,23 +62,24 @@ def pairs(
     if not names:
         return [], [], set()
     if not isinstance(target, str):
-        return *_as_many(names, list(target)), files
+        return *_apart(fs, names, list(target)), files
     if is_pattern:
         is_into = len(names) == 1
     else:
         is_into = is_one and not text.endswith("/") and is_directory()
     targets = other_paths(names, target, exists=is_into, flatten=not is_one)
-    taken: dict[str, str] = {}
-    for name, copy in zip(names, targets, strict=True):
-        other = taken.setdefault(copy, name)
-        if other != name and not fs.isdir(name):
-            raise ValueError(f"{other} and {name} would both become {copy}; nothing was copied")
-    return names, targets, files
+    return *_apart(fs, names, targets), files
 
 
-def _as_many(names: list[Any], targets: list[Any]) -> tuple[list[Any], list[Any]]:
+def _apart(fs: Any, names: list[Any], targets: list[Any]) -> tuple[list[Any], list[Any]]:
+    """Return both, if each file has a name of its own to be copied to."""
     if len(names) != len(targets):
         raise ValueError(f"{len(names)} names, and {len(targets)} to copy them to")
+    taken: dict[Any, Any] = {}
+    for name, copy in zip(names, targets, strict=True):
+        other = taken.setdefault(copy, name)
+        if other != name and not isfilelike(copy) and not fs.isdir(name):
+            raise ValueError(f"{other} and {name} would both become {copy}; nothing was copied")
     return names, targets
 
 

@@ -37,6 +37,7 @@ from hflush.fsspec import (  # noqa: E402
 from hflush.fsspec.options import GENERIC  # noqa: E402
 from hflush.hdfs.keys import USER  # noqa: E402
 from support.forks import in_child  # noqa: E402
+from support.waiting import wait_until  # noqa: E402
 
 CLASSES = {
     "file": HflushFileSystem,
@@ -830,6 +831,27 @@ def test_a_transaction_that_is_refused_in_the_middle(fs, tmp_path):
         f"files of the transaction that are published: 1 of 2 ({path})"
     ]
     assert fs.cat(path) == b"one"
+
+
+@pytest.mark.parametrize("second", ["a", "b"], ids=["one thread", "several"])
+def test_a_transaction_that_is_interrupted(fs, tmp_path, monkeypatch, second: str):
+    """The note says how much of it is published."""
+    first = tmp_path / "a"
+    fs.start_transaction()
+    fs.pipe(str(first), b"one")
+    fs.pipe(f"{tmp_path}/{second}", b"two")
+
+    def publish() -> None:
+        wait_until(first.exists, "the other one is published")
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(fs.transaction.files[1]._deferred, "publish", publish)
+    with pytest.raises(KeyboardInterrupt) as caught:
+        fs.end_transaction()
+    assert caught.value.__notes__ == [
+        f"files of the transaction that are published: 1 of 2 ({first})"
+    ]
+    assert os.listdir(tmp_path) == ["a"]
 
 
 def test_a_transaction_within_another(fs, tmp_path):

@@ -297,8 +297,8 @@ class WriteTransaction(Transaction):  # type: ignore[misc]
         ------
         ValueError
             A file is still open. None was published.
-        OSError
-            The first that could not be published.
+        BaseException
+            The first failure to publish one, or an interrupt; a note says what is published.
         """
         files: list[TransactionFile] = list(self.files)
         self.files.clear()
@@ -350,14 +350,17 @@ def _publish(files: Sequence[TransactionFile]) -> None:
                 return
             try:
                 file.commit()
-            except Exception as failure:
+            except BaseException as failure:
                 failures.append(failure)
 
     if len(by_name) == 1:
         publish(files)  # type: ignore[arg-type]
     elif by_name:
         with ThreadPoolExecutor(_THREADS, thread_name_prefix="hflush-commit") as executor:
-            list(executor.map(publish, by_name.values()))
+            try:
+                list(executor.map(publish, by_name.values()))
+            except BaseException as interrupt:
+                failures.insert(0, interrupt)
     if failures:
         for also in failures[1:]:
             attach(failures[0], also)

@@ -652,6 +652,17 @@ def test_the_name_space(manager, store: Store):
         manager.create_atomic("/", True)
 
 
+@pytest.mark.rule("CKPT-2")
+@pytest.mark.stores("raw", "crc")
+def test_a_file_that_cannot_be_made_is_named(store: Store, path: str):
+    """Not the temporary one."""
+    store.write(path, b"data")
+    manager = FileSystemBased(store.url(), store.conf)
+    with pytest.raises(hflush.ParentNotDirectoryError) as failure:
+        manager.create_atomic(f"{path}/below", False)
+    assert failure.value.filename == store.filename(f"{path}/below")
+
+
 @pytest.mark.rule("CKPT-24", divergence="s3")
 def test_the_documentation_says_what_is_atomic(store: Store):
     """Both renames are atomic on local files and HDFS, neither on object stores."""

@@ -57,6 +57,7 @@ def test_put_and_cat(tmp_path: Path):
     fine("-D", "fs.file.checksum=true", "put", "-", target, data=b"summed")
     assert (tmp_path / ".target.crc").exists()
     assert "No such file" in refused("put", tmp_path / "missing", target)
+    assert refused("put", "", target) == "hflush: put: : No such file or directory\n"
     memory = "/proc/self/mem"  # its first byte cannot be read
     assert refused("put", memory, target).startswith(f"hflush: put: {memory}: ")
     assert target.read_bytes() == b"summed"

@@ -45,8 +45,9 @@ def test_a_file_is_its_owners_and_is_replaced_whole(tmp_path: Path) -> None:
         assert before.read() == b"before"
     assert path.stat().st_mode & 0o777 == 0o600
     assert os.listdir(tmp_path) == ["tokens"]
-    with pytest.raises(OSError, match="missing"):
-        CREDENTIALS.write(tmp_path / "missing" / "tokens")
+    for wrong in (tmp_path / "missing" / "tokens", tmp_path):
+        with pytest.raises(OSError, match=f": '{wrong}'$"):
+            CREDENTIALS.write(wrong)
 
 
 def test_what_is_added_takes_the_place_of_the_same_alias() -> None:

@@ -169,14 +169,17 @@ class Credentials:
         """
         content = _core.encode_credentials(self.tokens, self.secrets, protobuf)
         temporary = f"{os.fsdecode(path)}.{os.urandom(8).hex()}.tmp"
-        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         try:
-            with os.fdopen(descriptor, "wb") as file:
-                file.write(content)
-            os.replace(temporary, path)  # noqa: PTH105
-        except BaseException:
-            os.unlink(temporary)  # noqa: PTH108
-            raise
+            descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+            try:
+                with os.fdopen(descriptor, "wb") as file:
+                    file.write(content)
+                os.replace(temporary, path)  # noqa: PTH105
+            except BaseException:
+                os.unlink(temporary)  # noqa: PTH108
+                raise
+        except OSError as failure:
+            raise OSError(failure.errno, failure.strerror, os.fsdecode(path)) from failure
 
     @classmethod
     def of_process(cls) -> Credentials:

@@ -209,7 +209,13 @@ class RenamingManager(CheckpointFileManager):
             durable=self._sync,
             rename=self._publish,
         )
-        stream = CancellableFSDataOutputStream(builder.build(), publication)
+        try:
+            below = builder.build()
+        except OSError as failure:
+            if failure.filename == self.filesystem._named(temporary):
+                failure.filename = self.filesystem._named(resolved)
+            raise
+        stream = CancellableFSDataOutputStream(below, publication)
         try:
             self.filesystem._check_publication(resolved, overwrite_if_possible or not self._exact)
         except BaseException:

@@ -71,7 +71,9 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _report(arguments: argparse.Namespace, failure: Exception, path: str) -> None:
     """Write the line about a failure, and its notes; `path` is for one that names none."""
-    named = getattr(failure, "filename", None) or path
+    named = getattr(failure, "filename", None)
+    if named is None:
+        named = path
     reason = getattr(failure, "strerror", None) or str(failure)
     line = f"hflush: {arguments.operation}: {named}: {reason}"
     for said in (line, *getattr(failure, "__notes__", ())):

@@ -209,6 +209,8 @@ def test_a_name_the_store_cannot_take_is_an_oserror(store: Store, create: Create
         {"block_size": -1},
         {"replication": 0},
         {"replication": -1},
+        {"replication": 0x10003},
+        {"bytes_per_checksum": 1 << 32},
         {"buffer_size": -1},
         {"permission": 0o200000},
         {"permission": -1},

@@ -14,7 +14,7 @@ from .options import (
     Wish,
     as_callable,
     as_checksum_type,
-    as_positive,
+    as_chunk_size,
     check_known,
     flag,
 )
@@ -147,7 +147,7 @@ class FileBuilder(_Options):
         """
         self._ask(CHECKSUM_TYPE, as_checksum_type(_not_none(type, "checksum type")))
         if bytes_per_checksum is not None:
-            self._ask(BYTES_PER_CHECKSUM, as_positive(bytes_per_checksum))
+            self._ask(BYTES_PER_CHECKSUM, as_chunk_size(bytes_per_checksum))
         return self
 
     def progress(self, progress: Callable[[], None]) -> Self:

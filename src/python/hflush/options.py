@@ -51,6 +51,8 @@ CREATE_KEYS = frozenset(
         ON_EXCEPTION,
     )
 )
+MAX_REPLICATION = 0x7FFF
+_MAX_CHUNK = 0xFFFFFFFF
 # Those that mean something for a file that is there already.
 APPEND_KEYS = frozenset((BUFFER_SIZE, PROGRESS, SYNC_ON_CLOSE, ATOMIC, ON_EXCEPTION))
 
@@ -315,14 +317,25 @@ def as_int(value: OptionValue) -> int:
     return number
 
 
-def as_count(value: OptionValue) -> int:
-    """Return a count, 1 or more."""
+def as_replication(value: OptionValue) -> int:
+    """Return a number of replicas: a NameNode keeps of a larger one what fits into 16 bits."""
     if isinstance(value, str):
         try:
             value = int(value)
         except ValueError:
             raise ValueError(f"must be a whole number, not {value!r}") from None
-    return as_positive(value)
+    return _at_most(MAX_REPLICATION, as_positive(value))
+
+
+def as_chunk_size(value: OptionValue) -> int:
+    """Return the number of bytes that have one checksum."""
+    return _at_most(_MAX_CHUNK, as_positive(value))
+
+
+def _at_most(limit: int, number: int) -> int:
+    if number > limit:
+        raise ValueError(f"must be {limit} at most, not {number}")
+    return number
 
 
 def as_positive(value: OptionValue) -> int:
@@ -466,10 +479,10 @@ def check_principal(name: str, value: str | None) -> None:
 _ATTRIBUTES: dict[str, tuple[str, Callable[[OptionValue], object]]] = {
     PERMISSION: ("permission", as_permission),
     BUFFER_SIZE: ("buffer_size", as_size),
-    REPLICATION: ("replication", as_count),
+    REPLICATION: ("replication", as_replication),
     BLOCK_SIZE: ("block_size", as_positive),
     CHECKSUM_TYPE: ("checksum_type", as_checksum_type),
-    BYTES_PER_CHECKSUM: ("bytes_per_checksum", as_positive),
+    BYTES_PER_CHECKSUM: ("bytes_per_checksum", as_chunk_size),
     SYNC_ON_CLOSE: ("sync_on_close", as_bool),
     ATOMIC: ("atomic", as_bool),
     ON_EXCEPTION: ("on_exception", as_on_exception),

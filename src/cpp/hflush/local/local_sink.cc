@@ -217,7 +217,7 @@ void LocalSink::publish(stream::SinkEvents& events) {
 
 void LocalSink::give_up() noexcept { destination_->give_up(); }
 
-// A worker that waits for a reader learns that nobody waits for it.
+// Its worker may be waiting for a reader.
 Status LocalSink::abandon() noexcept {
   give_up();
   wait_and_take_back();

@@ -2,8 +2,8 @@
 //
 // put() writes on the caller's thread, or queues the batch for a worker, as DrainPolicy decides;
 // put() with a level and finish() take back what no worker has begun, so that a sync costs no
-// thread switch. What is asked while a worker writes is left to it: nobody waits for a system call
-// of another thread but abandon(). Of a file that takes bytes only as somebody else reads them (a
+// thread switch. What is asked while a worker writes is left to it: only abandon() waits for a
+// system call of another thread. Of a file that takes bytes only as somebody else reads them (a
 // pipe) the worker does it all, so that the caller's waits can be interrupted. One thread at a
 // time drives the destination: the caller, or a worker that writes.
 //

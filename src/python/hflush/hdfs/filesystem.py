@@ -338,7 +338,7 @@ class DistributedFileSystem(FileSystem):
         stream.hsync()
         pool = self._block_pools.get(stream, "")
         if length and not pool:
-            pool = self._block_pools[stream] = self._native.block_pool(path)
+            pool = self._block_pools[stream] = self._pool(path)
         state = {"file_id": stream._file_id, "pool": pool}
         return Token(self.store_name, self.make_qualified(path), length, state).pack()
 
@@ -383,7 +383,7 @@ class DistributedFileSystem(FileSystem):
         token.check_state(resuming.STATE)
         try:
             status = self._status(path)
-            pool = self._native.block_pool(path)
+            pool = self._pool(path)
         except FileNotFoundError as missing:
             raise token.stale("the file is gone") from missing
         resuming.check_pool(token, pool)
@@ -394,6 +394,12 @@ class DistributedFileSystem(FileSystem):
             if has_its_id and not self._is_elsewhere(stream, path, pool):
                 stream._abandon()
         return status, pool
+
+    def _pool(self, path: str) -> str:
+        """Return a file's block pool; "" of one without a block, or that this user may not read."""
+        with contextlib.suppress(PermissionError):
+            return self._native.block_pool(path)
+        return ""
 
     def _is_elsewhere(self, stream: FSDataOutputStream, path: str, pool: str) -> bool:
         """Return whether a stream writes a file of another namespace, which may have the same id.
@@ -600,8 +606,9 @@ class DistributedFileSystem(FileSystem):
             self._native.set_owner(path, owner, group)
 
     def _set_replication(self, path: str, replication: int) -> bool:
-        if not 0 < replication <= 0x7FFF:
-            raise ValueError(f"replication must be from 1 to 32767, not {replication}")
+        if not 0 < replication <= options_of.MAX_REPLICATION:
+            limit = options_of.MAX_REPLICATION
+            raise ValueError(f"replication must be from 1 to {limit}, not {replication}")
         return self._native.set_replication(path, replication)
 
     def set_storage_policy(self, path: StrPath, policy: str) -> None:

@@ -19,6 +19,7 @@ from ..keys import (
     time,
     time_text,
 )
+from ..options import MAX_REPLICATION
 
 __all__ = ["DEFAULT_PORT", "KEYS", "KNOWN_KEYS", "USER"]
 
@@ -190,7 +191,7 @@ KEYS = (
         "how long the NameNode's defaults are remembered", native="server_defaults_validity"),
     Key(_WRITING, "dfs.blocksize", size(1),
         "block size of new files", native="write.block_size"),
-    Key(_WRITING, "dfs.replication", number(1, UINT32_MAX),
+    Key(_WRITING, "dfs.replication", number(1, MAX_REPLICATION),
         "replicas of new files", native="write.replication"),
     Key(_WRITING, "dfs.checksum.type", _CHECKSUM,
         "checksum of new files, NULL: none; another word means CRC32C, with a warning",

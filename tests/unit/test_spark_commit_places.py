@@ -815,6 +815,23 @@ def test_a_commit_whose_cleaning_fails_is_done(
     assert "commit 1 is done, but: [Errno 1] not yours" in caplog.text
 
 
+def test_a_commit_that_has_its_record_asks_nothing_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The store may fail by then: a job that is told so runs again, and doubles its rows."""
+    look = CommitLog.look
+
+    def fail_in_the_end(log: CommitLog) -> Seen:
+        if (tmp_path / "_hflush" / "commits" / "0.record").exists():
+            raise OSError(errno.EIO, "the store fails")
+        return look(log)
+
+    monkeypatch.setattr(CommitLog, "look", fail_in_the_end)
+    committer, job = Committer(str(tmp_path)), Job("a")
+    end = committer.commit(job, staged(committer, job, "part-1"))
+    assert (end.outcome, end.number) == (Outcome.COMMITTED, 0)
+
+
 def test_what_was_written_since_an_overwrite_was_declared_stays(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

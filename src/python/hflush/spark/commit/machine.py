@@ -417,6 +417,8 @@ class JobCommit(_OfJob):
             return Look()
         if isinstance(event, Taken):
             return Look()
+        if isinstance(event, Cleaned) and _is_of(self._seen.unfinished, self._job):
+            return End(Outcome.COMMITTED, self._seen.next_number)  # whatever the store shows by now
         if isinstance(event, Discarded):
             assert self._ends is not None
             return self._ends

@@ -621,6 +621,17 @@ def test_old_uploads_are_looked_for_before_anything_is_declared(
         assert committer.log.look() == Seen(None, None)
 
 
+def test_a_job_whose_staging_has_no_time_is_at_work() -> None:
+    """Directories on S3 have none, behind a view, and files that are open are not seen."""
+    with ScriptedS3() as server:
+        conf = {**server.conf, "fs.viewfs.mounttable.t.link./d": "s3://bucket/"}
+        committer, job = Committer("viewfs://t/d/out", conf), Job("at work")
+        committer.prepare(job)
+        committer.attempt(job, "attempt")
+        committed(committer.url, "part-1", conf=conf)
+        assert (vacuum(committer.url, conf).swept, committer.sweep(0)) == (0, 1)
+
+
 # --- a job that Spark aborts: in another process than that of its commit ---
 
 

@@ -299,11 +299,13 @@ class RenamedStaging(Staging):
             modified = status.modification_time_ns
             if not status.is_directory or modified / 1e9 > before:
                 continue
-            if self._last_change(path, modified) <= before:
+            changed = self._last_change(path, modified)
+            # A time that is not known is not old: directories on S3, behind a view, have none.
+            if changed <= before and (changed or not older_than):
                 yield path
 
     def _last_change(self, path: str, modified_ns: int) -> float:
-        """Return when a job has done something: seconds since the epoch."""
+        """Return when a job has done something: seconds since the epoch; 0: not known."""
         newest = modified_ns
         try:
             for attempt in self._fs.list_status(path):

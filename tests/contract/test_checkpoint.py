@@ -723,9 +723,11 @@ def test_one_writer_wins_each_batch(store: Store, crew: Crew):
 
 
 @pytest.mark.rule("CKPT-16")
-def test_the_loser_of_a_race_is_told(store: Store, monkeypatch):
+@pytest.mark.parametrize("keeps", [False, True])
+def test_the_loser_of_a_race_is_told(store: Store, monkeypatch, keeps: bool):
     """A batch that appears between the look and the rename is ConcurrentWriterError."""
-    log = log_of(store, retries=2)
+    conf = {**store.conf, "hflush.checkpoint.keep-existing": keeps}
+    log = MetadataLog(store.url(store.path("log")), conf, retries=2)
 
     def serialize(data: bytes) -> bytes:
         monkeypatch.setattr(log, "_serialize", bytes)

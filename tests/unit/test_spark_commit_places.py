@@ -773,6 +773,16 @@ def test_of_a_job_and_a_query_that_begin_at_one_time_one_is_refused(
     assert not (tmp_path / "_hflush" / "query").exists()
 
 
+def test_who_comes_second_is_told(tmp_path: Path) -> None:
+    """Also where checkpoints that are there are kept: this is no earlier run of the same."""
+    conf = {"hflush.checkpoint.keep-existing": "true"}
+    log = CommitLog(f"{tmp_path}/_hflush/commits", conf)
+    log.make()
+    assert [log.declare(0, Intent(Job(name), ())) for name in "ab"] == [True, False]
+    claims = [Owner(f"file://{tmp_path}", conf)._write(query) for query in "ab"]
+    assert [claim and claim.query for claim in claims] == ["a", "a"]
+
+
 def test_what_has_no_log_are_rows(tmp_path: Path) -> None:
     """Of a query: moved into a table, or its log was removed to make one of its files."""
     (tmp_path / "day=1").mkdir()

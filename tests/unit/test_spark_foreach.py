@@ -30,9 +30,11 @@ def _task(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     TaskContext._taskContext = None
 
 
-def begun(directory: Path, epoch: int, *rows: bytes) -> ForeachWriter:
+def begun(
+    directory: Path | str, epoch: int, *rows: bytes, conf: dict[str, str] | None = None
+) -> ForeachWriter:
     """An attempt at an epoch of partition 0 that has flushed these rows."""
-    writer = ForeachWriter(str(directory), lambda row: row)  # type: ignore[arg-type,return-value]
+    writer = ForeachWriter(str(directory), lambda row: row, conf=conf)  # type: ignore[arg-type,return-value]
     if writer.open(0, epoch):
         for row in rows:
             writer.process(row)  # type: ignore[arg-type]
@@ -220,3 +222,15 @@ def test_rows_that_readers_would_not_see_are_refused(
     with pytest.raises(FileExistsError, match="readers see the files of this query only"):
         begun(tmp_path, 0, b"1\n")
     assert list(tmp_path.iterdir()) == [tmp_path / "_spark_metadata"]
+
+
+def test_of_two_attempts_with_files_of_their_own_the_second_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where checkpoints that are there are kept: the first may have fewer rows."""
+    monkeypatch.setattr("hflush.spark.foreach._Part.grows", lambda _: False)
+    conf = {"hflush.checkpoint.keep-existing": "true"}
+    first, second = (begun(tmp_path, 0, b"1\n", conf=conf) for _ in range(2))
+    first.close(None)
+    with pytest.raises(FileExistsError):
+        second.close(None)

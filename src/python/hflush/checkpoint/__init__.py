@@ -23,7 +23,8 @@ hflush.checkpoint.verify-rename
     ``false`` unless set: check after the rename that the file exists.
 hflush.checkpoint.keep-existing
     ``false`` unless set. For batches that are run again and come out the same: a file that exists
-    and may not be overwritten is kept, the new one is dropped, and close succeeds.
+    and may not be overwritten is kept, the new one is dropped, and close succeeds. It does not
+    count for logs, in which one writer wins each batch.
 spark.sql.streaming.minBatchesToRetain
     100 unless set: so many batches of a file log can be read one by one.
 spark.sql.streaming.fileSink.log.compactInterval, spark.sql.streaming.fileSource.log.compactInterval

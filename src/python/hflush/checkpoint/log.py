@@ -66,7 +66,7 @@ class MetadataLog(Generic[T]):
     ) -> None:
         if retries < 0:
             raise ValueError(f"retries={retries} must not be negative")
-        self.manager = CheckpointFileManager.create(path, conf)
+        self.manager = CheckpointFileManager._of_one_winner(path, conf)
         self._serialize = serialize if serialize is not None else _as_bytes
         self._deserialize = deserialize or cast("Callable[[bytes], T]", bytes)
         self._retries = retries

@@ -106,6 +106,13 @@ class CheckpointFileManager(ABC):
             )
             return FileSystemBased(path, configuration)
 
+    @staticmethod
+    def _of_one_winner(path: StrPath, conf: Conf = None) -> CheckpointFileManager:
+        """Return the manager of files that one writer wins each: who keeps another's has lost."""
+        configuration = Configuration.of(conf).copy()
+        configuration.pop(KEEP_EXISTING, None)
+        return CheckpointFileManager.create(path, configuration)
+
     @abstractmethod
     def create_atomic(
         self, path: StrPath, overwrite_if_possible: bool

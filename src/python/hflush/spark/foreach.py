@@ -472,7 +472,7 @@ class _Whole(_Epoch):
     def __init__(self, part: _Part, epoch: int) -> None:
         self._part = part
         self._file = part.file(epoch)
-        self._manager = CheckpointFileManager.create(part.directory, part.conf)
+        self._manager = CheckpointFileManager._of_one_winner(part.directory, part.conf)
         self._is_again = self._manager.exists(self._file)
         self._out: CancellableFSDataOutputStream | None = None
 

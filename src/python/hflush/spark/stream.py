@@ -265,7 +265,7 @@ class Owner:
         self._directory = f"{url}/{CONTROL}"
         self._path = f"{self._directory}/query"
         self._log = f"{url}/{LOG}"
-        self._manager = CheckpointFileManager.create(self._directory, conf)
+        self._manager = CheckpointFileManager._of_one_winner(self._directory, conf)
 
     def begin(self) -> tuple[str, ...]:
         """Refuse what no query may write to; make the log, before files are at their places.

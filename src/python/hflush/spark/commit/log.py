@@ -59,7 +59,7 @@ class CommitLog:
     """
 
     def __init__(self, path: str, conf: Conf = None) -> None:
-        self._manager = CheckpointFileManager.create(path, conf)
+        self._manager = CheckpointFileManager._of_one_winner(path, conf)
         self.path = self._manager.path
 
     def look(self) -> Seen:

@@ -494,6 +494,26 @@ class TestCreating:
             fs.resume(token).close()
         assert {stored.data for stored in server.objects.values()} == {DATA}
 
+    @pytest.mark.parametrize("how", ["left", "closed"])
+    def test_an_upload_without_a_token_is_ended(self, server: ScriptedS3, how: str):
+        """No persist has returned: nobody could go on with it."""
+        fs = connect(server)
+        server.fail("PutObject", answer(403, "AccessDenied"), times=None)
+        server.fail("CompleteMultipartUpload", answer(403, "AccessDenied"), times=None)
+
+        def write() -> None:
+            with fs.create("/a") as out:
+                out.write(DATA)
+                try:
+                    out.persist()
+                except PermissionError:
+                    if how == "left":
+                        raise
+
+        with pytest.raises(PermissionError):
+            write()
+        assert server.uploads == {}
+
     def test_text(self, server: ScriptedS3):
         """An exception in the block of a text stream publishes nothing either."""
         conf = {**server.conf, **QUICK}

@@ -534,7 +534,9 @@ class S3FileSystem(S3Copies):
             if_match=plan.if_match,
             customer_key=self._settings_of_bucket.customer_key,
         )
-        return Token(self.store_name, self._public_name("/" + key), length, saved.state()).pack()
+        token = Token(self.store_name, self._public_name("/" + key), length, saved.state()).pack()
+        stream._has_tokens = True
+        return token
 
     def _resume(
         self, token: Token, path: str, before_cut: Callable[[], None]

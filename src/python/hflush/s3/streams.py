@@ -95,6 +95,7 @@ class S3OutputStream(FSDataOutputStream):
     _fields: ClassVar[tuple[str, ...]] = (
         "_begun_at",
         "_closed_at",
+        "_has_tokens",
         "_place",
         "_plan",
         "_saved_as",
@@ -106,7 +107,8 @@ class S3OutputStream(FSDataOutputStream):
     _plan: StreamPlan
     _store: S3Names  # whose object it is: `_owner` may be a façade
     _place: str  # its path there
-    _saved_as: str  # the upload's token, if others can go on with it: persisted, or resumed
+    _saved_as: str  # the upload's token, if only abort() ends it: persisted, or resumed
+    _has_tokens: bool  # others can go on with it: a persist has not only begun, but returned
     _begun_at: int  # when it was created or resumed: before its upload, in seconds
     _closed_at: int  # when it was closed without a failure; 0 before
 
@@ -118,6 +120,7 @@ class S3OutputStream(FSDataOutputStream):
         self._store = store
         self._place = place
         self._saved_as = saved_as
+        self._has_tokens = bool(saved_as)
         self._begun_at = int(time.time())
         self._closed_at = 0
 
@@ -269,7 +272,10 @@ class S3OutputStream(FSDataOutputStream):
         return remove_tails(self._store._bucket, self._place[1:], self._saved_as)
 
     def _wait_cleaned_up(self) -> OSError | None:
-        """Wait until nothing of the upload is under way; what is left of it, and why."""
+        """Wait until nothing of the upload is under way; what is left of it, and why.
+
+        One that a failed persist has kept is ended, as there is no token of it.
+        """
         if self._upload.is_foreign:
             return None
         if not self._upload.wait_cleaned_up(_CREATE_S):
@@ -283,6 +289,9 @@ class S3OutputStream(FSDataOutputStream):
                 message = f"the clean-up of its upload takes longer than {_CLEAN_UP_S:.0f} s"
                 return TimeoutError(errno.ETIMEDOUT, message, self._path)
         cleanup: OSError | None = self._upload.outcome()["cleanup"]
+        is_for_others = self._has_tokens or self._is_persisting  # by another thread
+        if self._saved_as and not is_for_others and self.outcome in ("aborted", "failed"):
+            return self._end_saved()
         return cleanup
 
     # --- what it can ---

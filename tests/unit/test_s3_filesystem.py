@@ -494,6 +494,22 @@ class TestCreating:
             fs.resume(token).close()
         assert {stored.data for stored in server.objects.values()} == {DATA}
 
+    def test_the_tail_of_another_writer_stays(self, server: ScriptedS3):
+        """Also where one that hung wakes up, and persists as many bytes."""
+        fs = connect(server)
+        hung = fs.create("/a")
+        hung.write(b"1" * 100)
+        other = fs.resume(hung.persist())
+        other.write(b"2" * 100)
+        token = other.persist()
+        hung.write(b"3" * 100)
+        hung.persist()
+        with fs.resume(token) as last:
+            assert last.tell() == 200
+        for out in (hung, other):
+            out.abort()
+        assert {key: o.data for key, o in server.objects.items()} == {"a": b"1" * 100 + b"2" * 100}
+
     @pytest.mark.parametrize("how", ["left", "closed"])
     def test_an_upload_without_a_token_is_ended(self, server: ScriptedS3, how: str):
         """No persist has returned: nobody could go on with it."""

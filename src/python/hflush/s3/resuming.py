@@ -1,14 +1,16 @@
 """Objects that are written on from a token: see :mod:`hflush.tokens`.
 
 A token names a multipart upload and its parts. The bytes behind them, less than a part, are an
-object of their own beside the one that is written: ``.NAME.<token of the upload>.<length>.tail``.
-The process that ends the upload, by publishing or aborting it, removes its tails. From the first
-token on only an explicit ``abort()`` ends an upload that is not published.
+object of their own beside the one that is written: ``.NAME.<token of the upload>.<hex>.tail``. Each
+token has its own, so that no other writer of the upload replaces it. The process that ends the
+upload, by publishing or aborting it, removes its tails. From the first token on only an explicit
+``abort()`` ends an upload that is not published.
 """
 
 from __future__ import annotations
 
 import logging
+import secrets
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -28,7 +30,8 @@ _log = logging.getLogger(__name__)
 _MAX_NAME_BYTES = 180
 _MAX_KEY_BYTES = 1024
 _SUFFIX = ".tail"
-_REST_BYTES = len(".." + 32 * "f" + "." + 19 * "9" + _SUFFIX)  # of a tail's name, at most
+# Of a tail's name, at most: tokens of earlier versions have a length for the random part.
+_REST_BYTES = len(".." + 32 * "f" + "." + 19 * "9" + _SUFFIX)
 
 
 _TYPES: dict[str, type] = {
@@ -229,9 +232,9 @@ def tail_prefix(key: str, token: str) -> str:
     return f"{directory}{slash}.{name}.{token}."
 
 
-def put_tail(bucket: Bucket, key: str, token: str, length: int, tail: bytes) -> str:
-    """Store the bytes before `length` that are no part yet; return the key."""
-    place = f"{tail_prefix(key, token)}{length}{_SUFFIX}"
+def put_tail(bucket: Bucket, key: str, token: str, tail: bytes) -> str:
+    """Store the last bytes, which are no part yet; return the key."""
+    place = f"{tail_prefix(key, token)}{secrets.token_hex(8)}{_SUFFIX}"
     path = "/" + place
     response = bucket.upload(place, path, bucket.settings.headers_of_helpers).put_object(tail)
     check(response)

@@ -52,7 +52,7 @@ PYTHON_PARTS = {
         "_core", "_missing", "_on_demand", "_version", "capabilities", "claims", "configuration",
         "crc", "credentials", "deprecations", "errors", "general_keys", "globbing", "handles",
         "handling", "keys", "leaving", "options", "paths", "permissions", "pinning", "sidecars",
-        "spelling", "statistics", "status", "tokens", "warn",
+        "spelling", "statistics", "status", "tokens", "warn", "workers",
     },
     "streams": {"input", "output", "output_kinds", "streams", "write_only"},
     "interfaces": {

@@ -1858,6 +1858,23 @@ class TestProcesses:
         assert server.objects == {}
         assert not server.uploads
 
+    def test_what_is_done_at_exit(self, server: ScriptedS3):
+        """Also what several threads do at once, when none may begin any more."""
+        for name in ("a", "b"):
+            server.put(f"old/{name}", b"x")
+        program = """
+            import atexit, sys, hflush
+            fs = hflush.FileSystem.get(sys.argv[1], eval(sys.argv[2]))
+            atexit.register(fs.rename, "/old", "/new")
+        """
+        conf = repr({**server.conf, **QUICK})
+        subprocess.run(
+            [sys.executable, "-c", textwrap.dedent(program), ROOT, conf],
+            check=True,
+            timeout=DEADLINE_S,
+        )
+        assert set(server.objects) == {"new/a", "new/b"}
+
     @pytest.mark.rule("CONC-12")
     @pytest.mark.stores("s3")
     def test_a_fork(self, server: ScriptedS3, fs: S3FileSystem):

@@ -599,8 +599,8 @@ _readers: dict[int, Executor] = {}
 def _vector_readers() -> Executor:
     executor = _readers.get(os.getpid())
     if executor is None:
-        from concurrent.futures import ThreadPoolExecutor
+        from .workers import Workers
 
-        executor = ThreadPoolExecutor(max_workers=4, thread_name_prefix="hflush-read")
+        executor = Workers(max_workers=4, thread_name_prefix="hflush-read")
         executor = _readers.setdefault(os.getpid(), executor)
     return executor

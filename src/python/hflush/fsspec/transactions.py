@@ -11,7 +11,6 @@ import enum
 import errno
 import os
 import threading
-from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, Protocol
 
 from fsspec.transaction import Transaction  # type: ignore[import-untyped]
@@ -20,6 +19,7 @@ from .._core import take_pending
 from ..capabilities import HSYNC
 from ..errors import StreamClosedError, attach, note
 from ..output import FSDataOutputStream
+from ..workers import Workers
 from ..write_only import AbortResult, end
 from .files import FsspecFile, OutputOver
 
@@ -356,7 +356,7 @@ def _publish(files: Sequence[TransactionFile]) -> None:
     if len(by_name) == 1:
         publish(files)  # type: ignore[arg-type]
     elif by_name:
-        with ThreadPoolExecutor(_THREADS, thread_name_prefix="hflush-commit") as executor:
+        with Workers(_THREADS, thread_name_prefix="hflush-commit") as executor:
             try:
                 list(executor.map(publish, by_name.values()))
             except BaseException as interrupt:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 from .. import paths
@@ -12,6 +11,7 @@ from ..errors import (
     PathIsDirectoryError,
     invalid_path,
 )
+from ..workers import Workers
 from .names import S3Names, holder, prefix_of, results_of
 from .object_copy import ObjectCopy
 
@@ -149,7 +149,7 @@ class S3Copies(S3Names):
             ObjectCopy(self._bucket, entry, name, source).make()
 
         threads = self._settings_of_bucket.copy_threads
-        with ThreadPoolExecutor(threads, thread_name_prefix="hflush-s3") as executor:
+        with Workers(threads, thread_name_prefix="hflush-s3") as executor:
             for page in self._bucket.list_pages(old, source):
                 results_of([executor.submit(copy, entry) for entry in page.objects])
                 copied.update((entry.key, _version(entry)) for entry in page.objects)

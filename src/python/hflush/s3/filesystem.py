@@ -5,7 +5,6 @@ from __future__ import annotations
 import atexit
 import errno
 import time
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property
@@ -34,6 +33,7 @@ from ..options import (
 )
 from ..output_kinds import ReportingOutputStream
 from ..status import FileStatus
+from ..workers import Workers
 from ..write_only import report
 from . import completion
 from .answers import code_of
@@ -698,7 +698,7 @@ class S3FileSystem(S3Copies):
             if max(0.0, now - upload.initiated) >= older_than
         ]
         threads = self._settings_of_bucket.copy_threads
-        with ThreadPoolExecutor(threads, thread_name_prefix="hflush-s3") as executor:
+        with Workers(threads, thread_name_prefix="hflush-s3") as executor:
             ended = list(executor.map(abort, old))
         raise_first([("", failure) for failure in ended if isinstance(failure, OSError)])
         return ended.count(True)

@@ -6,7 +6,6 @@ import errno
 import mimetypes
 import os
 import re
-from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 from fsspec.core import has_magic  # type: ignore[import-untyped]
@@ -19,6 +18,7 @@ from ..fsspec.base import HflushFileSystem
 from ..fsspec.options import check_hints, flag, table, without_keys
 from ..fsspec.places import Place
 from ..fsspec.transactions import dropped
+from ..workers import Workers
 from .completion import may_take_place
 from .identity import bucket_of, caller_of_all, foreign, sent
 from .names import holder, raise_first, results_of
@@ -314,7 +314,7 @@ class HflushS3FileSystem(HflushFileSystem):
             super()._copy_each(copy, jobs, files)
             return
         threads = stores.pop()._settings_of_bucket.copy_threads
-        with ThreadPoolExecutor(threads, thread_name_prefix="hflush-s3") as executor:
+        with Workers(threads, thread_name_prefix="hflush-s3") as executor:
             for is_file in (False, True):
                 now = [job for job in jobs if (job[0] in files) is is_file]
                 results_of([executor.submit(copy, *job) for job in now])

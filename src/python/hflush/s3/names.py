@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import logging
 from collections import Counter
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from operator import itemgetter
 from typing import TYPE_CHECKING, NamedTuple
@@ -25,6 +24,7 @@ from ..options import CONDITIONAL_ETAG, CONDITIONAL_OVERWRITE
 from ..spelling import check_keys
 from ..statistics import IOStatistics, aggregate, live
 from ..status import ContentSummary, FileChecksum, FileStatus, FsServerDefaults
+from ..workers import Workers
 from .answers import check
 from .bucket import Bucket
 from .conditional import conditions_of, known_conditions
@@ -747,7 +747,7 @@ class S3Names(FileSystem):
         with suppress(OSError):  # each look is asked for by itself, and fails by itself
             seen = self._pages_around(page)
         threads = self._settings_of_bucket.copy_threads
-        with ThreadPoolExecutor(threads, thread_name_prefix="hflush-s3") as executor:
+        with Workers(threads, thread_name_prefix="hflush-s3") as executor:
             looks = [
                 (path, executor.submit(self._goes_as_directory, path, seen.get(path, _UNSEEN)))
                 for path in page

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import errno
-from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import quote
 
 from .. import _core
 from ..errors import attach, unsupported
+from ..workers import Workers
 from . import completion
 from .answers import check
 from .bucket import tells_encryption
@@ -222,7 +222,7 @@ def publish_parts(
     upload_id, _ = bucket.create_upload(key, path, headers, token=token, checksums=False)
     try:
         # However it is left, it waits for what is under way: nothing lands after the abort.
-        with ThreadPoolExecutor(_THREADS, thread_name_prefix="hflush-s3") as executor:
+        with Workers(_THREADS, thread_name_prefix="hflush-s3") as executor:
             tasks = [executor.submit(put, upload_id, number) for number in range(1, count + 1)]
             try:
                 parts = tuple(task.result() for task in tasks)

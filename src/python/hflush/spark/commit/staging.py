@@ -14,12 +14,12 @@ import shutil
 import time
 import uuid
 from abc import ABC, abstractmethod
-from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, TypeVar
 
 from ... import capabilities, paths
 from ...errors import attach
 from ...options import Rename
+from ...workers import Workers
 from .access import share
 from .records import check_below
 
@@ -432,7 +432,7 @@ def for_all(function: Callable[[T], R], items: Sequence[T]) -> list[R]:
     """Call a function for every item, several at a time; raise the first failure after all."""
     if len(items) < 2:
         return [function(item) for item in items]
-    with ThreadPoolExecutor(min(_THREADS, len(items)), "hflush-commit") as pool:
+    with Workers(min(_THREADS, len(items)), "hflush-commit") as pool:
         futures = [pool.submit(function, item) for item in items]
     failures = [failure for future in futures if (failure := future.exception()) is not None]
     if failures:

@@ -669,6 +669,7 @@ class TestRenamesOfObjects:
             ({}, ["STANDARD_IA", "aws:kms", "key"]),
             ({"fs.s3a.create.storage.class": "glacier_ir"}, ["GLACIER_IR", "aws:kms", "key"]),
             ({"fs.s3a.encryption.algorithm": "AES256"}, ["STANDARD_IA", "AES256", ""]),
+            ({"fs.s3a.object.content.encoding": "gzip"}, ["STANDARD_IA", "aws:kms", "key"]),
         ],
     )
     def test_how_it_is_stored(
@@ -687,7 +688,7 @@ class TestRenamesOfObjects:
         )
         fs.rename("/a", "/b")  # whole at last: the server has no UploadPartCopy
         copy = next(r for r in server.log if r.operation in ("CopyObject", "CreateMultipartUpload"))
-        assert [copy.head.get(name) for name in names] == stored
+        assert [copy.head.get(name) for name in (*names, "content-encoding")] == [*stored, ""]
         assert (server.count("HeadObject") <= 3, server.uploads) == (True, {})
         if threshold == "5M":  # found out once
             server.log.clear()

@@ -109,9 +109,8 @@ class ObjectCopy(NamedTuple):
 
     def _whole(self) -> None:
         bucket, settings = self.bucket, self.bucket.settings
-        headers = [header for header in settings.headers if header[0].startswith("x-amz-")]
         listed = {_STORAGE_CLASS: self.source.storage_class} if self.source.storage_class else {}
-        headers += _storage_of(self.source.headers or listed, settings)
+        headers = _storage_of(self.source.headers or listed, settings)
         name, root = "CopyObject", "CopyObjectResult"
         response = self._request(name, headers, expect_root_or_nothing=root)
         if not response.body and not self._is_made():
@@ -148,11 +147,7 @@ class ObjectCopy(NamedTuple):
     def _headers(self) -> Headers:
         """Return the headers of the source, which a copy in parts does not take on by itself."""
         seen = self.source.headers or self._seen()
-        kept = kept_headers(seen)
-        names = {name for name, _ in kept}
-        settings = self.bucket.settings
-        general = [header for header in settings.headers if header[0].lower() not in names]
-        return [*kept, *general, *_storage_of(seen, settings)]
+        return [*kept_headers(seen), *_storage_of(seen, self.bucket.settings)]
 
     def _seen(self) -> Mapping[str, str]:
         """Return the headers of a source that a listing has shown."""
@@ -192,14 +187,18 @@ def kept_headers(seen: Mapping[str, str]) -> Headers:
 
 
 def _storage_of(seen: Mapping[str, str], settings: Settings) -> Headers:
-    """Return the storage class and the KMS key of an object, unless others are configured."""
-    configured = {name for name, _ in (*settings.headers, *settings.sse_c)}
+    """Return how a copy is stored: as configured, else in the object's class, with its KMS key.
+
+    What is configured of the content of objects that are written does not hold for a copy.
+    """
+    headers = [header for header in settings.headers if header[0].startswith("x-amz-")]
+    configured = {name for name, _ in (*headers, *settings.sse_c)}
     kept = []
     if seen.get(_STORAGE_CLASS, "STANDARD") != "STANDARD" and _STORAGE_CLASS not in configured:
         kept.append(_STORAGE_CLASS)
     if _KMS_KEY in seen and not any(name.startswith(ENCRYPTION_PREFIX) for name in configured):
         kept += [ENCRYPTION_PREFIX, _KMS_KEY]
-    return [(name, seen[name]) for name in kept if name in seen]
+    return headers + [(name, seen[name]) for name in kept if name in seen]
 
 
 def publish_parts(

@@ -18,6 +18,7 @@ from hflush.spark import ForeachWriter
 from hflush.spark.foreach import _Part, json_line
 from pyspark import TaskContext
 from pyspark.sql import Row
+from support.scripted_s3 import ScriptedS3
 
 
 @pytest.fixture(autouse=True)
@@ -234,3 +235,15 @@ def test_of_two_attempts_with_files_of_their_own_the_second_is_told(
     first.close(None)
     with pytest.raises(FileExistsError):
         second.close(None)
+
+
+def test_a_slash_after_a_path_asks_for_nothing_more(caplog: pytest.LogCaptureFixture) -> None:
+    """Names with an empty part are keys of others, which are looked for, with a warning."""
+    with ScriptedS3() as server:
+        asked = []
+        for url in ("s3://bucket/first", "s3://bucket/x", "s3://bucket/y/"):
+            server.log.clear()
+            begun(url, 0, b"1\n", conf=server.conf).close(None)
+            asked.append(sorted(request.operation for request in server.log))
+    assert asked[2] == asked[1]
+    assert caplog.text == ""

@@ -51,6 +51,14 @@ def test_what_a_commit_would_refuse_is_refused_before_files_are_written(
         StreamWriter(settings, SCHEMA)
 
 
+def test_the_root_of_a_bucket_is_a_path_as_others(caplog: pytest.LogCaptureFixture) -> None:
+    with ScriptedS3() as server:
+        settings = WriteSettings.of_stream({"path": "s3://bucket/", **server.conf})
+        StreamWriter(settings, SCHEMA)._owner().claim("q", 0, None)
+        assert "_hflush/query" in server.objects
+    assert caplog.text == ""
+
+
 def test_there_is_a_log_before_there_are_files(tmp_path: Path) -> None:
     """Readers go by it, and see none of them; what is refused later leaves none."""
     StreamWriter(WriteSettings.of_stream({"path": str(tmp_path)}), SCHEMA)

@@ -37,7 +37,7 @@ from .commit.strays import EPOCHS
 from .epochs import NO_EPOCH, EpochLog, Recorded
 from .pieces import spill_directory
 from .settings import parse_conf, task_conf
-from .urls import absolute
+from .urls import absolute, below
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -208,11 +208,11 @@ class _Part:
     """The file, or the files, of a partition of a query."""
 
     def __init__(self, directory: str, name: str, suffix: str, conf: Mapping[str, Any]) -> None:
-        self.directory = directory
         self.name = name
         self.suffix = suffix
         self.conf = conf
         self.fs = FileSystem.get(directory, conf)
+        self.directory = self.fs.make_qualified(directory)
 
     def grows(self) -> bool:
         """Whether a file can be cut and written on."""
@@ -231,15 +231,18 @@ class _Part:
     def check(self) -> None:
         """Refuse a directory of which readers see what the log of a query lists: not these rows."""
         for name in (SPARKS_LOG, f"{CONTROL}/{QUERY}"):
-            place = paths.child(self.directory, name)
+            place = self._below(name)
             if self.fs.exists(place):
                 why = "readers see the files of this query only: write to another path"
                 raise FileExistsError(errno.EEXIST, why, place)
 
+    def _below(self, name: str) -> str:
+        return below(self.fs, self.directory, name)
+
     def file(self, epoch: int | None = None) -> str:
         """Return the URL of its file, or of the one of an epoch."""
         of_epoch = "" if epoch is None else f"-{epoch:09d}"
-        return paths.child(self.directory, f"{self.name}{of_epoch}{self.suffix}")
+        return self._below(f"{self.name}{of_epoch}{self.suffix}")
 
     def empty(self) -> FSDataOutputStream:
         """Make its file, or open the one that an attempt has left that died before its first row.
@@ -268,7 +271,7 @@ class _Part:
     def mark(self) -> None:
         """Show queries that rows of a ForeachWriter are here, unless one is here before."""
         self.check()
-        mark = paths.child(self.directory, EPOCHS)
+        mark = self._below(EPOCHS)
         if self.fs.exists(mark):
             return
         self.fs.mkdirs(mark)
@@ -289,7 +292,7 @@ class _Part:
 
     def log(self, level: Level) -> EpochLog:
         """Return what is recorded of its file."""
-        logs = paths.child(self.directory, EPOCHS)
+        logs = self._below(EPOCHS)
         store, path = self._place()
         file = Token(store.store_name, store.make_qualified(path), 0, {})
         return EpochLog(self.fs, paths.child(logs, self.name), file, durable=level == "hsync")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from ..checkpoint import FileStreamSinkLog
 from .commit import Committer
 from .commit.committer import SPARKS_LOG
-from .urls import absolute
+from .urls import absolute, below
 
 if TYPE_CHECKING:
     from ..namespace import Conf
@@ -64,5 +64,5 @@ def files(url: str, conf: Conf = None) -> list[str]:
         if not committer.has_batches():  # else a query has begun, whose files may be among them
             above = absolute(url, conf).rstrip("/")
             return [f"{above}/{path}" for path in listed]
-    log = FileStreamSinkLog(f"{committer.url}/{SPARKS_LOG}", conf)
+    log = FileStreamSinkLog(below(filesystem, committer.path, SPARKS_LOG), conf)
     return sorted(file.path for file in log.all_files())

@@ -30,6 +30,7 @@ from .commit.staging import Attempt, acts_late, for_all
 from .commit.strays import EPOCHS, Claim, claim_of, named_after, trace_of_jobs
 from .logs import logged
 from .task import TaskWriter
+from .urls import below
 from .writer import attached, log_task
 
 if TYPE_CHECKING:
@@ -98,8 +99,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
     def __init__(self, settings: WriteSettings, schema: t.StructType) -> None:
         self._settings = settings = settings.on_driver(schema)
         self._schema = schema
-        url = self._url()
-        FileStreamSinkLog(f"{url}/{LOG}", settings.conf)  # which refuses what its options cannot be
+        FileStreamSinkLog(self._log_url(), settings.conf)  # which refuses wrong options
         columns = self._owner().begin()
         self._settings = replace(settings, directories_by=columns)
 
@@ -179,9 +179,8 @@ class StreamWriter(DataSourceStreamArrowWriter):
                 f"{self._settings.url}: batch {batchId} has tasks of the queries {sorted(queries)} "
                 f"and the batches {sorted({message.batch for message in written})}"
             )
-        url = self._url()
         log = FileStreamSinkLog(
-            f"{url}/{LOG}",
+            self._log_url(),
             written[0].session | self._settings.conf,
             retention=self._settings.retention,
         )
@@ -194,11 +193,11 @@ class StreamWriter(DataSourceStreamArrowWriter):
             raise
         if not log.add(batchId, files):
             self._drop(files)
-            _log.warning("%s: batch %d is in the log already: left out", url, batchId)
+            _log.warning("%s: batch %d is in the log already: left out", self._url(), batchId)
             return
         reports = (message.report for message in written)
         report = Report.of(one for one in reports if one is not None)
-        _log.info("%s: batch %d: %s", url, batchId, report)
+        _log.info("%s: batch %d: %s", self._url(), batchId, report)
 
     def abort(  # type: ignore[override]
         self,
@@ -213,7 +212,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
         files = [file for message in messages if message is not None for file in message.files]
         may_land = None not in messages and acts_late(self._filesystem(), self._url())
         if files and not may_land:
-            log = FileStreamSinkLog(f"{self._url()}/{LOG}", self._settings.conf)
+            log = FileStreamSinkLog(self._log_url(), self._settings.conf)
             listed = {file.path for file in log.all_files()}
             self._drop(file for file in files if file.path not in listed)
         self._owner().leave(batchId)  # Spark makes a writer for this call, and that the log
@@ -233,6 +232,9 @@ class StreamWriter(DataSourceStreamArrowWriter):
 
     def _url(self) -> str:
         return self._filesystem().make_qualified(self._settings.url)
+
+    def _log_url(self) -> str:
+        return below(self._filesystem(), self._settings.url, LOG)
 
     def _filesystem(self) -> FileSystem:
         return FileSystem.get(self._settings.url, self._settings.conf)
@@ -262,9 +264,10 @@ class Owner:
         self._url = url
         self._conf = conf
         self._partition_by = partition_by
-        self._directory = f"{url}/{CONTROL}"
+        filesystem = FileSystem.get(url, conf)
+        self._directory = below(filesystem, url, CONTROL)
         self._path = f"{self._directory}/query"
-        self._log = f"{url}/{LOG}"
+        self._log = below(filesystem, url, LOG)
         self._manager = CheckpointFileManager._of_one_winner(self._directory, conf)
 
     def begin(self) -> tuple[str, ...]:
@@ -447,7 +450,7 @@ class _Unlisted(Attempt):
 
     def __init__(self, settings: WriteSettings) -> None:
         self._fs = FileSystem.get(settings.url, settings.conf)
-        self._url = self._fs.make_qualified(settings.url)
+        self._path = self._fs._resolve(settings.url)
         self._given = settings.url.rstrip("/")
         self._created: list[str] = []
 
@@ -468,4 +471,4 @@ class _Unlisted(Attempt):
         return replace(found, path=f"{self._given}/{path}")
 
     def _place(self, path: str) -> str:
-        return f"{self._url}/{path}"
+        return paths.child(self._path, path)

@@ -11,7 +11,7 @@ from ..filesystem import FileSystem
 if TYPE_CHECKING:
     from ..namespace import Conf
 
-__all__ = ["absolute"]
+__all__ = ["absolute", "below"]
 
 
 def absolute(url: str, conf: Conf) -> str:
@@ -32,3 +32,8 @@ def absolute(url: str, conf: Conf) -> str:
     whole = FileSystem.get(url, configuration).make_qualified(url)
     default = paths.parse(configuration.default_file_system())
     return f"{location.written_scheme or default.written_scheme}:{whole.partition(':')[2]}"
+
+
+def below(filesystem: FileSystem, directory: str, name: str) -> str:
+    """Return the URL of what is in a directory, which may be the root of a store."""
+    return filesystem.make_qualified(paths.child(filesystem._resolve(directory), name))

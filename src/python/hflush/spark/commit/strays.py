@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from ... import paths
 from ...checkpoint import CheckpointFileManager, FileStreamSinkLog
 from ...errors import NotAFileError
+from ..urls import below
 
 if TYPE_CHECKING:
     from ...namespace import Conf
@@ -90,7 +91,7 @@ def claim_of(manager: CheckpointFileManager, path: str) -> Claim | None:
 def trace_of_jobs(manager: CheckpointFileManager, url: str) -> str:
     """Return the name that shows that others than queries have written to a path; empty: none."""
     for name in ("_SUCCESS", "_hflush/commits", EPOCHS):
-        if manager.exists(f"{url}/{name}"):
+        if manager.exists(below(manager.filesystem, url, name)):
             return name
     return ""
 
@@ -116,7 +117,8 @@ def sweep_strays(committer: Committer, conf: Conf, older_than: float) -> int:
     control = committer.control
     manager = CheckpointFileManager.create(control, conf)
     claim = claim_of(manager, f"{control}/query")
-    log = FileStreamSinkLog(f"{committer.url}/_spark_metadata", conf)
+    log_url = below(committer.filesystem, committer.path, "_spark_metadata")
+    log = FileStreamSinkLog(log_url, conf)
     latest = log.get_latest_batch_id()
     if latest is None:  # without a log readers go by the listing: what is there are rows
         return 0

@@ -27,8 +27,8 @@ std::int64_t nanoseconds(const timespec& time) noexcept {
   return std::int64_t{time.tv_sec} * kPerSecond + time.tv_nsec;
 }
 
-// 0 or errno. A link that leads nowhere is taken for itself; in a listing each one is that cannot be
-// followed, so that the others are seen.
+// 0 or errno. A link that leads nowhere is taken for itself; in a listing each one is that cannot
+// be followed, so that the others are seen.
 int stat_at(int directory, const char* name, struct stat& facts) noexcept {
   if (::fstatat(directory, name, &facts, 0) == 0) return 0;
   const int error_number = errno;

@@ -138,7 +138,7 @@ class TestCommand:
         assert "not found" in refusal
         assert "/none is not found" in self.run("mv", f"{url}/none", f"{url}/other", expected=1)
         assert self.output("tail", f"{url}/moved") == data[-1024:]
-        assert "not empty" in self.run("rm", f"{url}/dir", expected=1).lower()
+        assert "use -r" in self.run("rm", f"{url}/dir", expected=1)
         self.run("rm", "-r", f"{url}/dir", f"{url}/moved")
         assert self.run("ls", url) == ""
 

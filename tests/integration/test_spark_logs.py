@@ -44,9 +44,7 @@ pytestmark = [pytest.mark.spark_kills, pytest.mark.spark]
 
 SINK = "spark.sql.streaming.fileSink.log"
 RETAINED = "spark.sql.streaming.minBatchesToRetain"
-# Of a race: Python processes, and batches.
-RACE_OF_EACH_RUN = {"raw": (8, 200), "hdfs": (3, 20)}
-LARGE_RACE = (8, 1000)
+RACES = {"raw": (8, 1000), "hdfs": (3, 100)}  # Python processes, and batches
 # What a Java URI quotes, and what not; a colon is in no path of Hadoop's.
 NAMES = ["a b%", "ü?#[x]", '{y}^`|"<>\\', "nbsp\u00a0em\u2003é", "a+b,c;d=e&f@g!h~i'(j)*k$"]
 
@@ -498,14 +496,13 @@ result = won
 @pytest.mark.rule("CKPT-16")
 @pytest.mark.timeout(1800 * PATIENCE)
 @pytest.mark.stores("raw", "hdfs")
-@pytest.mark.parametrize("is_large", [False, pytest.param(True, marks=pytest.mark.exhaustive)])
-def test_one_writer_wins_each_batch(spark: Spark, store: Store, crew: Crew, is_large: bool) -> None:
+def test_one_writer_wins_each_batch(spark: Spark, store: Store, crew: Crew) -> None:
     """Processes and a JVM race for each batch of a commit log and of a sink's log.
 
     One wins each, all others know that they have not, and the log holds what the winners wrote,
     through the compactions. The JVM comes first in each fourth round, so that it wins some.
     """
-    writers, count = LARGE_RACE if is_large else RACE_OF_EACH_RUN[store.name]
+    writers, count = RACES[store.name]
     directory = store.url(store.path())
     crew.begin(store, writers, writers + 1, RACE, directory=directory, conf=store.conf, count=count)
     barrier = Barrier(crew.line(store), writers + 1, writers)

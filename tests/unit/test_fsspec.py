@@ -157,6 +157,18 @@ def test_a_compressor_whose_stream_is_closed(fs, tmp_path, mode: str, data: Any)
     out.close()
 
 
+@pytest.mark.parametrize("compression", ["gzip", None])
+def test_a_file_whose_transaction_was_dropped(fs, tmp_path, compression: str | None):
+    """The transaction has said what became of it: close has nothing to add."""
+    with contextlib.suppress(ZeroDivisionError), fs.transaction:
+        out = fs.open(f"{tmp_path}/file", "wb", compression=compression)
+        out.write(b"data")
+        raise ZeroDivisionError
+    assert out.closed
+    out.close()
+    assert list(tmp_path.iterdir()) == []
+
+
 @pytest.mark.parametrize("mode", ["wb", "w"])
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 def test_garbage_collection_publishes_nothing(fs, tmp_path, mode):

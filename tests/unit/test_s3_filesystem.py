@@ -27,6 +27,7 @@ from hflush import options as options_of
 from hflush.fsspec import HflushS3FileSystem
 from hflush.s3 import PendingCommit, S3FileSystem, conditional, lacks, names
 from hflush.s3.remembered import RememberedPaths
+from hflush.tokens import Token
 from support.s3_front import (
     Exchange,
     Fault,
@@ -509,6 +510,15 @@ class TestCreating:
         for out in (hung, other):
             out.abort()
         assert {key: o.data for key, o in server.objects.items()} == {"a": b"1" * 100 + b"2" * 100}
+
+    def test_a_tail_is_stored_once(self, server: ScriptedS3):
+        with connect(server).create("/a") as out:
+            out.write(b"1" * 100)
+            assert {Token.unpack(out.persist()).length for _ in range(3)} == {100}
+            assert server.count("PutObject") == 1
+            out.write(b"2")
+            out.persist()
+            assert server.count("PutObject") == 2
 
     @pytest.mark.parametrize("how", ["left", "closed"])
     def test_an_upload_without_a_token_is_ended(self, server: ScriptedS3, how: str):

@@ -42,6 +42,7 @@ _FULL = (
     PytestPart("doors", ("integration",), "doors"),
     PytestPart("s3", ("integration",), "s3 and not hdfs and not doors and not spark"),
     PytestPart("threads", ("threads",)),
+    PytestPart("spark-installed", ("installed",)),
 )
 _BY_HAND = (
     PytestPart(
@@ -66,7 +67,6 @@ _BY_HAND = (
         limit_s=7200,
         arguments=_EXHAUSTIVE,
     ),
-    PytestPart("spark-installed", ("installed",)),
 )
 
 PYTEST = {part.name: part for part in (*_GATE, *_FULL, *_BY_HAND)}

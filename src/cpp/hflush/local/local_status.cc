@@ -27,14 +27,10 @@ std::int64_t nanoseconds(const timespec& time) noexcept {
   return std::int64_t{time.tv_sec} * kPerSecond + time.tv_nsec;
 }
 
-// 0 or errno. A link that leads nowhere is taken for itself; in a listing each one is that cannot
-// be followed, so that the others are seen.
+// 0 or errno.
 int stat_at(int directory, const char* name, struct stat& facts) noexcept {
   if (::fstatat(directory, name, &facts, 0) == 0) return 0;
   const int error_number = errno;
-  const bool leads_nowhere =
-      error_number == ENOENT || error_number == ENOTDIR || error_number == ELOOP;
-  if (!leads_nowhere && directory == AT_FDCWD) return error_number;
   const bool is_link =
       ::fstatat(directory, name, &facts, AT_SYMLINK_NOFOLLOW) == 0 && S_ISLNK(facts.st_mode);
   return is_link ? 0 : error_number;

@@ -23,7 +23,9 @@ if TYPE_CHECKING:
 
     AnyStream = TypeVar("AnyStream", FSDataInputStream, FSDataOutputStream)
 
-__all__ = ["CompressedOutput", "FsspecFile", "OutputOver", "as_fsspec_file"]
+__all__ = ["DISCARDED", "CompressedOutput", "FsspecFile", "OutputOver", "as_fsspec_file"]
+
+DISCARDED = "not published"  # the state of a file that its transaction has dropped
 
 _METHODS = {
     capabilities.DROPBEHIND: "set_drop_behind",
@@ -215,7 +217,9 @@ class CompressedOutput(OutputOver):
         StreamClosedError
             The stream below was closed before.
         """
-        if not self._is_ended:
+        if self._is_discarded:
+            self._drop_codec()
+        elif not self._is_ended:
             self._end()
         self._stream.close()
 
@@ -248,7 +252,11 @@ class CompressedOutput(OutputOver):
     @property
     def closed(self) -> bool:
         """Whether nothing can be written any more."""
-        return self._is_ended and self._stream.closed
+        return self._is_discarded or (self._is_ended and self._stream.closed)
+
+    @property
+    def _is_discarded(self) -> bool:
+        return self._stream._condition == DISCARDED
 
     @property
     def path(self) -> str:

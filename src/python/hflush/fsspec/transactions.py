@@ -21,7 +21,7 @@ from ..errors import StreamClosedError, attach, note
 from ..output import FSDataOutputStream
 from ..workers import Workers
 from ..write_only import AbortResult, end
-from .files import FsspecFile, OutputOver
+from .files import DISCARDED, FsspecFile, OutputOver
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -85,7 +85,7 @@ class State(enum.Enum):
     OPEN = "open"
     SEALED = "closed, not published yet"
     PUBLISHED = "published"
-    DISCARDED = "not published"
+    DISCARDED = DISCARDED
 
 
 class TransactionFile(FsspecFile, OutputOver):

@@ -519,7 +519,12 @@ class S3FileSystem(S3Copies):
         upload_id, parts, upload_token, checksums, full_object_checksum, behind = kept
         stream._saved_as = upload_token
         tail, length = behind + rest, offset + len(rest)
-        tail_key = put_tail(self._bucket, key, upload_token, tail) if tail else ""
+        tail_key = ""
+        if tail:
+            at, size, tail_key = stream._last_tail
+            if (at, size) != (length, len(tail)):
+                tail_key = put_tail(self._bucket, key, upload_token, tail)
+                stream._last_tail = length, len(tail), tail_key
         saved = SavedUpload(
             upload_id=upload_id,
             token=upload_token,

@@ -96,6 +96,7 @@ class S3OutputStream(FSDataOutputStream):
         "_begun_at",
         "_closed_at",
         "_has_tokens",
+        "_last_tail",
         "_place",
         "_plan",
         "_saved_as",
@@ -108,6 +109,7 @@ class S3OutputStream(FSDataOutputStream):
     _store: S3Names  # whose object it is: `_owner` may be a façade
     _place: str  # its path there
     _saved_as: str  # the upload's token, if only abort() ends it: persisted, or resumed
+    _last_tail: tuple[int, int, str]  # what length it ends at, its size, its key
     _has_tokens: bool  # others can go on with it: a persist has not only begun, but returned
     _begun_at: int  # when it was created or resumed: before its upload, in seconds
     _closed_at: int  # when it was closed without a failure; 0 before
@@ -120,6 +122,7 @@ class S3OutputStream(FSDataOutputStream):
         self._store = store
         self._place = place
         self._saved_as = saved_as
+        self._last_tail = 0, 0, ""
         self._has_tokens = bool(saved_as)
         self._begun_at = int(time.time())
         self._closed_at = 0

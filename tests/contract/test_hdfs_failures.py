@@ -545,6 +545,19 @@ def test_hsync_after_a_rename(store: HdfsStore, path: str) -> None:
     assert store.read(store.path("renamed")) == dataset(MIB)
 
 
+def test_persist_of_a_file_that_is_not_at_its_path(store: HdfsStore, path: str) -> None:
+    """A token would be for another file, or for none."""
+    with store.fs.create(path) as out:
+        out.write(b"data")
+        out.persist()
+        store.fs.rename(path, store.path("renamed"))
+        for _ in range(2):
+            with pytest.raises(hflush.StaleTokenError, match="persist: the path does not name"):
+                out.persist()
+            store.write(path, b"another file")
+    assert store.read(store.path("renamed")) == b"data"
+
+
 @pytest.mark.rule("HSYNC-7", divergence="hdfs")
 def test_a_file_that_its_writer_may_not_read(store: HdfsStore) -> None:
     """The NameNode does not tell where blocks are: they are synced where they were written.

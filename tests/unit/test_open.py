@@ -424,3 +424,9 @@ with hflush.create(sys.argv[1], **{options}) as out:
     run = ["sh", "-c", 'exec "$@" <&- >&- 2>&-', "sh", sys.executable, "-c", script, url]
     assert subprocess.run(run, check=False).returncode == 0
     assert store.read(store.path("a")) == bytes(2 << 20)
+
+
+def test_a_file_that_does_not_say_its_length() -> None:
+    """Those in /proc have length 0: positioned reads of them end where their bytes do."""
+    with hflush.open("/proc/self/smaps", "rb") as file:
+        assert len(file.pread(0, 1 << 20)) > 1 << 16

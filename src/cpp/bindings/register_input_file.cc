@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 
 #include "buffers.h"
@@ -50,16 +51,27 @@ std::size_t read_into(Source& file, std::int64_t position, const py::object& out
   return read_at(file, at, buffer.writable_bytes());
 }
 
-// How much a read of a file of length 0 may return: files in /proc hold more than they say.
-constexpr std::uint64_t kUnknownLength = 64U << 10U;
+// Of a file of length 0: those in /proc hold more than they say.
+py::bytes read_to_end(Source& file, std::uint64_t at, std::uint64_t asked) {
+  constexpr std::uint64_t kPiece = 64U << 10U;
+  std::string bytes;
+  for (std::size_t got = 1; got > 0 && bytes.size() < asked;) {
+    const std::size_t done = bytes.size();
+    bytes.resize(done + static_cast<std::size_t>(std::min(kPiece, asked - done)));
+    const auto piece = std::as_writable_bytes(std::span(bytes).subspan(done));
+    got = read_at(file, at + done, piece);
+    bytes.resize(done + got);
+  }
+  return py::bytes(bytes);
+}
 
 // Allocates what the file can give, not what the caller asks for.
 py::bytes read(Source& file, std::int64_t position, std::int64_t length) {
   const std::uint64_t at = position_of(position);
   const std::uint64_t asked = length_of(length);
   const std::uint64_t size = value(file.length());
-  const std::uint64_t left = size == 0 ? kUnknownLength : size - std::min(size, at);
-  const auto wanted = static_cast<std::size_t>(std::min(asked, left));
+  if (size == 0) return read_to_end(file, at, asked);
+  const auto wanted = static_cast<std::size_t>(std::min(asked, size - std::min(size, at)));
   auto bytes = py::reinterpret_steal<py::bytes>(
       PyBytes_FromStringAndSize(nullptr, static_cast<py::ssize_t>(wanted)));
   if (!bytes) throw py::error_already_set();

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
-__all__ = ["Token"]
+__all__ = ["Token", "not_at_its_path"]
 
 _VERSION = 1
 _KIND = "hflush.resume"
@@ -101,6 +101,12 @@ class Token:
         """Return the refusal of a token whose file is gone or has changed."""
         message = f"the token for {self.length} bytes of this file cannot be used: {why}"
         return StaleTokenError(errno.ESTALE, message, self.url)
+
+
+def not_at_its_path(path: str) -> StaleTokenError:
+    """Return the refusal of a token for a stream whose file is gone, or was replaced."""
+    message = "persist: the path does not name the stream's file any more"
+    return StaleTokenError(errno.ESTALE, message, path)
 
 
 def _check(document: Mapping[str, Any], types: Mapping[str, type], otherwise: str) -> None:

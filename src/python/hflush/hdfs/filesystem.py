@@ -332,13 +332,18 @@ class DistributedFileSystem(FileSystem):
         return can and stream.has_capability(capabilities.HSYNC)
 
     def _persist(self, stream: FSDataOutputStream) -> bytes:
-        from ..tokens import Token
+        from ..tokens import Token, not_at_its_path
 
         path, length = stream.path, stream.tell()
         stream.hsync()
         pool = self._block_pools.get(stream, "")
-        if length and not pool:
-            pool = self._block_pools[stream] = self._pool(path)
+        try:
+            if self._status(path).file_id != (stream._file_id,):
+                raise not_at_its_path(path)
+            if length and not pool:
+                pool = self._block_pools[stream] = self._pool(path)
+        except FileNotFoundError as missing:
+            raise not_at_its_path(path) from missing
         state = {"file_id": stream._file_id, "pool": pool}
         return Token(self.store_name, self.make_qualified(path), length, state).pack()
 

@@ -400,7 +400,7 @@ class LocalFileSystem(_LocalFiles):
         return self._appends and stream._file_id != 0
 
     def _persist(self, stream: FSDataOutputStream) -> bytes:
-        from ..tokens import Token
+        from ..tokens import Token, not_at_its_path
         from . import resuming
 
         path, length = stream.path, stream.tell()
@@ -416,7 +416,7 @@ class LocalFileSystem(_LocalFiles):
             if claim is not None:
                 self._hold(stream, claim)
         except resuming.GONE as gone:
-            raise resuming.stale(path) from gone
+            raise not_at_its_path(path) from gone
         return Token(self.store_name, self.make_qualified(path), length, state).pack()
 
     def _resume(

@@ -12,8 +12,8 @@ import errno
 import os
 
 from .. import _core
-from ..errors import LeaseHeldError, StaleTokenError, unsupported
-from ..tokens import Token
+from ..errors import LeaseHeldError, unsupported
+from ..tokens import Token, not_at_its_path
 from . import claims
 
 TYPE_CHECKING = False
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from ..claims import Claim
     from ..streams import FSDataOutputStream
 
-__all__ = ["GONE", "cut", "held", "stale", "state_at"]
+__all__ = ["GONE", "cut", "held", "state_at"]
 
 # What opening a path says where there is no file any more.
 GONE = (FileNotFoundError, IsADirectoryError, NotADirectoryError)
@@ -66,7 +66,7 @@ def state_at(
     try:
         facts = os.fstat(descriptor)
         if facts.st_ino != stream._file_id:
-            raise stale(path)
+            raise not_at_its_path(path)
         # Other threads may have written to the stream since.
         if not length <= facts.st_size <= stream.tell():
             message = (
@@ -81,12 +81,6 @@ def state_at(
         }
     finally:
         os.close(descriptor)
-
-
-def stale(path: str) -> StaleTokenError:
-    """Return the refusal of a token for a stream whose file is gone, or was replaced."""
-    message = "persist: the path does not name the stream's file any more"
-    return StaleTokenError(errno.ESTALE, message, path)
 
 
 def cut(names: _core.RawNamespace, token: Token, path: str) -> None:

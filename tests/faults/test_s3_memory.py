@@ -156,6 +156,21 @@ def test_writers_of_a_process_share_its_memory(count: int, size: int, total: int
         assert {stored.size for stored in server.objects.values()} == {size * MIB}
 
 
+@pytest.mark.rule("WRITE-22")
+def test_a_part_that_is_larger_than_it_lies_on_disk() -> None:
+    """Also the first of a stream, which asks for no memory."""
+    body = """
+        with fs.create("/o") as out:
+            out.write(bytes(40 * MIB))
+            say(held=settled(held))
+    """
+    with ForgetfulS3() as server:
+        conf = {"hflush_s3_memory_total": "32M", "fs_s3a_multipart_size": "64M"}
+        with running(server, body, **conf) as process:
+            assert told(process)["held"] <= PACKETS
+            ends_well(process)
+
+
 @pytest.mark.rule("WRITE-22", "WRITE-12")
 def test_a_writer_that_waits_for_memory_can_be_interrupted_and_dropped() -> None:
     released = threading.Event()

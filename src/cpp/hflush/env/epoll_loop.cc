@@ -381,8 +381,9 @@ int EpollLoop::wait_for_any(std::span<pollfd> polled, TimePoint now, TimePoint u
 void EpollLoop::wait_and_dispatch(Duration at_most, const std::atomic<bool>* notified,
                                   const sigset_t* blocked) {
   std::array<epoll_event, kEventsAtOnce> events;
-  const int count =
-      wait_for_events(epoll_, events, std::min(fall_asleep(notified), at_most), blocked);
+  int count = wait_for_events(epoll_, events, std::min(fall_asleep(notified), at_most), blocked);
+  // The process may have been stopped for long: what has come meanwhile goes before timers.
+  if (count < 0) count = wait_for_events(epoll_, events, Duration::zero(), blocked);
   for (int i = 0; i < count; ++i) dispatch(events[static_cast<std::size_t>(i)]);
 }
 

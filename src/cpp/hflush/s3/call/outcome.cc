@@ -301,16 +301,17 @@ std::optional<Failure> judge_root(const env::HttpResult& result, std::string_vie
   return ambiguous(result.head, "<" + printable(*root) + ">" + wanted);
 }
 
-std::optional<Failure> judge_etag(const env::HttpResult& result, const Signing& signing) {
-  if (!result.head.header("etag").empty()) return std::nullopt;
-  if (const auto document = error_document(result.body)) return refused(result, document, signing);
-  return ambiguous(result.head, "an answer without ETag");
-}
-
 std::optional<Failure> judge_no_body(const env::HttpResult& result, const Signing& signing) {
   if (result.body.empty()) return std::nullopt;
   if (const auto document = error_document(result.body)) return refused(result, document, signing);
   return ambiguous(result.head, "a page instead of an answer without a body");
+}
+
+// Web servers give their pages ETags, too.
+std::optional<Failure> judge_etag(const env::HttpResult& result, const Signing& signing) {
+  if (auto failure = judge_no_body(result, signing)) return failure;
+  if (!result.head.header("etag").empty()) return std::nullopt;
+  return ambiguous(result.head, "an answer without ETag");
 }
 
 std::optional<Failure> judge_head(const env::HttpResult& result) {

@@ -17,6 +17,7 @@
 #include <utility>
 #include <vector>
 
+#include "hflush/base/before_sleep.h"
 #include "hflush/base/binary_text.h"
 #include "hflush/base/check.h"
 #include "hflush/base/endian.h"
@@ -280,6 +281,7 @@ class PartStore::DiskPart final : public Part {
     const std::size_t wanted =
         static_cast<std::size_t>(std::min<std::uint64_t>(out.size(), size_ - offset));
     ssize_t count = -1;
+    BeforeSleep::run();
     do {
       count = ::pread(file_, out.data(), wanted, static_cast<off_t>(offset));
     } while (count < 0 && errno == EINTR);
@@ -297,6 +299,7 @@ class PartStore::DiskPart final : public Part {
       pieces.push_back(packet.data());
       count += packet.data().size();
     }
+    BeforeSleep::run();
     HFLUSH_RETURN_IF_ERROR(env::write_fully(*writing_, pieces, directory_));
     for (stream::Packet& packet : packets) const stream::Packet let_go = std::move(packet);
     size_ += count;
@@ -353,6 +356,7 @@ Status PartStore::start_part(std::uint32_t number) {
                       " bytes, and buffering on disk is not enabled",
                   options_.path, EFBIG);
   } else {
+    BeforeSleep::run();
     HFLUSH_ASSIGN_OR_RETURN(OpenFile file,
                             open_in(options_.directories.empty() ? std::vector{usual_directory()}
                                                                  : options_.directories,

@@ -14,6 +14,7 @@
 #include "hflush/crc/checksum.h"
 #include "hflush/crypto/digest.h"
 #include "hflush/s3/call/encoding.h"
+#include "hflush/s3/memory_budget.h"
 #include "hflush/s3/packets.h"
 
 namespace hflush::s3 {
@@ -101,9 +102,14 @@ std::uint64_t begun_bytes(const ObjectOptions& options) noexcept {
 
 PartStoreOptions UploadTarget::store_options() const {
   const Settings& settings = client->settings();
+  // A stream has its first part without asking the process's budget: one that is larger than all of
+  // that lies on disk where it may.
+  const std::uint64_t budget = options.buffering == Buffering::kAdaptive
+                                   ? std::min(window, 2 * MemoryBudget::of_process().total())
+                                   : window;
   return {.sizes = sizes,
           .buffering = options.buffering,
-          .memory_bytes = window,
+          .memory_bytes = budget,
           .directories = options.buffer_directories,
           .chunk_bytes = kChunkBytes,
           .packet_bytes = kPacketBytes,

@@ -197,6 +197,21 @@ class TestSharing:
             assert (sorted(one.objects), sorted(two.objects)) == (["0", "2"], ["1"])
             assert found[0] is found[2] is not found[1]
 
+    def test_who_it_is_stays(self, monkeypatch: pytest.MonkeyPatch):
+        """Its credentials are those of when it was made, whenever it is first used."""
+        with ScriptedS3() as server:
+            monkeypatch.setenv("AWS_ENDPOINT_URL", server.endpoint)
+            monkeypatch.setenv("AWS_ACCESS_KEY_ID", KEY_ID)
+            monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", SECRET)
+            fs = hflush.FileSystem.get("s3://bucket/")
+            with monkeypatch.context() as patch:
+                patch.setenv("AWS_ACCESS_KEY_ID", "OTHER")
+                assert not fs.exists("/a")
+            assert hflush.FileSystem.get("s3://bucket/") is fs
+            assert not fs.exists("/b")
+            seen = [request.head.get("authorization").split("/")[0] for request in server.log]
+            assert {text.rpartition("=")[2] for text in seen} == {KEY_ID}
+
     def test_equal_ones_are_two(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
         """Each keeps what is its own; those of another user, or other settings, are not equal."""
         one, two = (hflush.FileSystem.new_instance("file:///") for _ in range(2))

@@ -238,6 +238,14 @@ class TestBotocore:
         assert source.region() == "eu-west-3"
         assert source.can_refresh
 
+    def test_the_environment_of_before(self, files: Any, monkeypatch: pytest.MonkeyPatch):
+        """Keys that are set later are not taken, and the profile stays, also for what is sent."""
+        source = source_of(keys())
+        monkeypatch.setenv("AWS_PROFILE", "play")
+        monkeypatch.setenv("AWS_ACCESS_KEY_ID", "ENV")
+        monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "s")
+        assert source.own() == source.get() == source.get(newer=True) == ("FILE", "s", "", None)
+
     def test_a_profile_by_its_name(self, files: Any, monkeypatch: pytest.MonkeyPatch):
         """The key comes before the environment's profile and its keys, for profiles only."""
         monkeypatch.setenv("AWS_PROFILE", "play")
@@ -266,6 +274,13 @@ class TestBotocore:
         found = source_of(providers("ProfileCredentialsProvider")).get()
         assert found is not None
         assert found[:3] == ("ROLE", "s", "t")
+
+    def test_a_web_identity_beside_a_profile(self, files: Any, monkeypatch: pytest.MonkeyPatch):
+        """That of variables is heeded, also where they name a profile."""
+        monkeypatch.setenv("AWS_WEB_IDENTITY_TOKEN_FILE", str(files.parent / "none"))
+        monkeypatch.setenv("AWS_ROLE_ARN", "arn:aws:iam::1:role/writer")
+        with pytest.raises(PermissionError, match="FileNotFoundError"):
+            source_of(keys()).get()
 
     def test_a_role_of_the_configuration(self, files: Any, monkeypatch: pytest.MonkeyPatch):
         """As S3A assumes it: with keys of the configuration, in the name of the user."""
@@ -579,15 +594,16 @@ class TestSharing:
             monkeypatch.delenv(name, raising=False)
         own = {"fs.s3a.bucket.four.aws.credentials.provider": "ProfileCredentialsProvider"}
         buckets = [bucket_of(name, own) for name in ("one", "two", "four")]
+        early = hflush.FileSystem.new_instance("s3://early/", own)
         monkeypatch.setenv("AWS_ROLE_SESSION_NAME", "ann")
-        buckets.append(bucket_of("five", own))
+        buckets += [bucket_of("five", own), client_of(early)]
         with file.open("a") as opened:
             opened.write("[other]\n")
         buckets.append(bucket_of("six", own))
         one, two, *others = (bucket._refresher for bucket in buckets)
         assert one is two
         assert buckets[0]._source is buckets[1]._source
-        assert len({one, *others}) == 4
+        assert len({one, *others}) == 5
         buckets[0].close()
         assert one is not None
         assert one._living() == [buckets[1].client]
@@ -597,9 +613,13 @@ class TestSharing:
 
 def bucket_of(name: str, conf: dict[str, str]) -> Bucket:
     """A bucket that has its client."""
-    made = cast("S3FileSystem", hflush.FileSystem.new_instance(f"s3://{name}/", conf))
-    assert made._bucket.client is not None
-    return made._bucket
+    return client_of(hflush.FileSystem.new_instance(f"s3://{name}/", conf))
+
+
+def client_of(fs: hflush.FileSystem) -> Bucket:
+    bucket = cast("S3FileSystem", fs)._bucket
+    assert bucket.client is not None
+    return bucket
 
 
 DEEP = """

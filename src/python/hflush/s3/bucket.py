@@ -17,7 +17,7 @@ from io import UnsupportedOperation
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple, TypeVar, cast
 
-from .. import _core
+from .. import _core, registry
 from ..errors import attach
 from . import documents
 from .answers import check, code_of, failure_of, is_gone, is_marked
@@ -97,8 +97,9 @@ class Bucket:
         # As messages name it.
         self.url = url or f"s3://{settings.bucket}"
         self._source = source
-        # Until the source is asked: later it may be in a state of its own, and is not shared.
-        self._is_new = True
+        # Of when the source was made, until it is asked: later it may be in a state of its own, and
+        # is not shared.
+        self._environment: object = registry.environment()
         # Guards the fields below.
         self._lock = threading.RLock()
         self._client: _core.S3Client | None = None
@@ -131,8 +132,8 @@ class Bucket:
     def _connect(self) -> _core.S3Client:
         if self._client is not None:
             return self._client
-        origin = origin_of(self.settings.keys) if self._is_new else None
-        self._is_new = False
+        made_in, self._environment = self._environment, None
+        origin = origin_of(self.settings.keys, made_in) if made_in else None
         shared = joinable(origin)
         if shared is not None:
             self._source = shared.source

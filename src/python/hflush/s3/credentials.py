@@ -173,12 +173,13 @@ class ConfiguredSource(Source):
 class EnvironmentSource(Source):
     """``AWS_ACCESS_KEY_ID``, ``AWS_SECRET_ACCESS_KEY`` and ``AWS_SESSION_TOKEN``.
 
-    Without the last ``AWS_SECURITY_TOKEN``, its older name.
+    Without the last ``AWS_SECURITY_TOKEN``, its older name. Those that are there when this is made
+    count, or that there are none: others may be another identity's.
     """
 
     def __init__(self, environment: Mapping[str, str]) -> None:
         self._environment = environment
-        self._last: Credentials | None = None
+        self._last = self._read()
 
     @property
     def can_refresh(self) -> bool:  # type: ignore[override]
@@ -186,22 +187,20 @@ class EnvironmentSource(Source):
         return bool(self._last and self._last.session_token)
 
     def get(self, newer: bool = False) -> Credentials | None:
-        """Return them if they are there: the first that were, until a store has refused those."""
-        access, secret, token = (self._environment.get(name, "") for name in _VARIABLES)
-        if not (access and secret):
-            return None
-        token = token or self._environment.get(_SECURITY_TOKEN, "")
-        found, last = Credentials(access, secret, token), self._last
-        if last and not newer:
-            return last  # others may be another identity's
-        if last and any(new == old for new, old in zip(found[:3], last[:3], strict=True)):
-            return last  # the rest may be about to be set
-        self._last = found
-        return found
+        """Return them if they were there: the first, until a store has refused those."""
+        last = self._last
+        found = self._read() if last and newer else None
+        # Where some are the same, the rest may be about to be set.
+        if last and found and all(a != b for a, b in zip(found[:3], last[:3], strict=True)):
+            self._last = found
+        return self._last
 
-    def own(self) -> Credentials | None:
-        """Return those that :meth:`get` would."""
-        return self._last or EnvironmentSource(self._environment).get()
+    own = get
+
+    def _read(self) -> Credentials | None:
+        access, secret, token = (self._environment.get(name, "") for name in _VARIABLES)
+        token = token or self._environment.get(_SECURITY_TOKEN, "")
+        return Credentials(access, secret, token) if access and secret else None
 
 
 class SentSource(Source):
@@ -227,8 +226,8 @@ class BotocoreSource(Source):
     Parameters
     ----------
     methods : sequence of str
-        botocore's names of the ways to try, which is done in its order; all of them if there are
-        none.
+        botocore's names of the ways to try, which is done in its order; if there are none all of
+        them, but for keys of the environment, which :class:`EnvironmentSource` has.
     profile : str
         Which profile of AWS's files is used; if it is empty that of ``AWS_DEFAULT_PROFILE``, of
         ``AWS_PROFILE``, or the default one.
@@ -300,7 +299,12 @@ class BotocoreSource(Source):
                 "these credentials need the package 'botocore': pip install 'hflush[s3]'"
             ) from missing
         try:
-            self._session = botocore.session.Session(profile=self._profile or None)
+            profile = self._profile or None
+            # All ways: where a program names a profile botocore skips a web identity of variables.
+            named = (
+                {"profile": (None, None, profile, None)} if profile and not self._methods else {}
+            )
+            self._session = botocore.session.Session(named, profile=None if named else profile)
             for kind in ("config_file", "credentials_file") if self._file else ():
                 self._session.set_config_variable(kind, self._file)
             return self._find(self._session)
@@ -308,9 +312,12 @@ class BotocoreSource(Source):
             raise _refusal(f"botocore has no credentials: {_said(failure)}") from failure
 
     def _find(self, session: Any) -> Any:
+        ways = session.get_component("credential_provider")
         if not self._methods:
-            return session.get_credentials()
-        for provider in session.get_component("credential_provider").providers:
+            if EnvironmentSource(os.environ).get():  # they were set later
+                ways.remove("env")
+            return ways.load_credentials()
+        for provider in ways.providers:
             found = provider.load() if provider.METHOD in self._methods else None
             if found is not None:
                 return found
@@ -342,6 +349,7 @@ class AssumedRoleSource(BotocoreSource):
         self._server = server
         self._way = way
         self._role = role
+        self._last_base: Credentials | None = None
 
     def own(self) -> Credentials | None:
         """Return what assumes it."""
@@ -355,7 +363,7 @@ class AssumedRoleSource(BotocoreSource):
     def _assume(self, session: Any) -> dict[str, str]:
         from botocore.config import Config
 
-        base = self._base.get(newer=True)
+        base = self._last_base = self._base.get(newer=self._last_base is not None)
         client = session.create_client(
             "sts",
             aws_access_key_id=base.access_key,
@@ -427,10 +435,11 @@ class DefaultSource(_FirstOf):
     def __init__(self, first: Sequence[Source], environment: Mapping[str, str]) -> None:
         self._first = tuple(first)
         self._environment = environment
-        self._botocore = BotocoreSource()
+        self._profile = named_profile(environment)
+        self._botocore = BotocoreSource(profile=self._profile)
 
     def _local(self) -> Sequence[Source]:
-        return *self._first, BotocoreSource(_PROFILE, named_profile(self._environment))
+        return *self._first, BotocoreSource(_PROFILE, self._profile)
 
     def get(self, newer: bool = False) -> Credentials:
         """Return the first there are."""
@@ -795,11 +804,11 @@ def joinable(origin: object) -> Refresher | None:
     return _joinable.get(origin)
 
 
-def origin_of(keys: BucketConfiguration) -> object:
+def origin_of(keys: BucketConfiguration, made_in: object) -> object:
     """Return all that the credentials of a bucket come from, to be compared: it has secrets.
 
     Equal ones mean that botocore would be asked for the same: the configuration, the environment,
-    and AWS's files are what they were.
+    that of when the bucket was made, too, and AWS's files are what they were.
     """
     named = [os.environ.get(variable) or usual for variable, usual in FILES]
     stamps = [_stamp(file) for file in (keys.text("fs.s3a.auth.profile.file"), *named)]
@@ -807,7 +816,7 @@ def origin_of(keys: BucketConfiguration) -> object:
         environment = frozenset(os.environ.items())
     except (KeyError, RuntimeError):  # another thread changes it
         return object()  # which nothing equals
-    return frozenset(keys._conf.raw_items()), environment, tuple(stamps)
+    return frozenset(keys._conf.raw_items()), made_in, environment, tuple(stamps)
 
 
 def _stamp(file: str) -> tuple[int, ...]:

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, cast
 
 from .. import _core, capabilities, paths
 from .. import options as options_of
-from ..configuration import user_name
 from ..errors import (
     InternalError,
     PathIsDirectoryError,
@@ -186,11 +185,12 @@ class S3FileSystem(S3Copies):
         return self._settings_of_bucket.pickles_secrets or super()._pickles_secrets()
 
     def _acts_as(self) -> str:
-        return self._settings_of_bucket.user or user_name()
+        return self._settings_of_bucket.user
 
     def _caller(self, with_secrets: bool) -> dict[str, str]:
         settings = self._settings_of_bucket
-        return caller(settings.keys, with_secrets, settings.found, self._bucket._source)
+        source = self._bucket._source
+        return caller(settings.keys, with_secrets, settings.user, settings.found, source)
 
     @classmethod
     def _caller_of_all(cls, conf: Configuration, with_secrets: bool) -> dict[str, str]:

@@ -31,14 +31,15 @@ _KEYS = (USER, SENT_SERVER, SENT_CREDENTIALS)
 def caller(
     keys: BucketConfiguration,
     with_secrets: bool,
+    user: str = "",
     found: FoundServer | None = None,
     source: Source | None = None,
 ) -> dict[str, str]:
     """Return the keys that say who sends a bucket, and where it is.
 
-    `found` and `source` are what its file system has found, where there is one.
+    `user`, `found` and `source` are what its file system has found, where there is one.
     """
-    said = {USER: keys.text(USER) or user_name()}
+    said = {USER: user or keys.text(USER) or user_name()}
     with suppress(ValueError):  # it has no server: an error where it is used
         found = found or server_of(keys, os.environ)
         endpoint_of(keys, found)  # which refuses one with a password

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import quote, unquote, urlsplit
 
 from .. import _core
-from ..configuration import Configuration
+from ..configuration import Configuration, user_name
 from ..deprecations import RENAMED, names_of_today
 from ..errors import unsupported
 from ..keys import Reader
@@ -475,7 +475,7 @@ class Settings:
             has_uploads=keys.flag(UPLOADS),
             lists_as_before=keys.number("fs.s3a.list.version") == 1,
             block_size=keys.number("fs.s3a.block.size"),
-            user=keys.text(USER),
+            user=keys.text(USER) or user_name(),
             memory_total=keys["hflush.s3.memory.total"],
             read_policy=keys.text("fs.s3a.experimental.input.fadvise").lower(),
             conditional=keys.text("fs.s3a.create.conditional.enabled"),

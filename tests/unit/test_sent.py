@@ -6,6 +6,7 @@ import os
 import pickle
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,12 @@ PROVIDERS = [
     for name in ("EnvironmentVariableCredentialsProvider", "ProfileCredentialsProvider")
 ]
 PROFILE = "[default]\naws_access_key_id = AKIDANOTHER\naws_secret_access_key = another\n"
+# File systems, and where in them the one of HDFS is.
+OF_HDFS = [
+    pytest.param(partial(hflush.FileSystem.get, "hdfs://nn/"), "fs", id="store"),
+    pytest.param(lambda conf: HflushHdfsFileSystem(conf, host="nn"), "fs.filesystem", id="fsspec"),
+    pytest.param(partial(CheckpointFileManager.create, "hdfs://nn/c"), "fs.filesystem", id="log"),
+]
 # What another process makes of it: the user, then the file system again.
 THERE = (
     "import pickle, sys; fs = pickle.load(sys.stdin.buffer);"
@@ -143,39 +150,15 @@ class TestS3:
         seen, back = elsewhere(fs, f"({found})", **{name: there.get(name, "") for name in names})
         assert (seen, back is fs) == (at, True)
 
-    @pytest.mark.parametrize(
-        ("made", "bucket"),
-        [
-            (HflushS3FileSystem, "fs.filesystem_of(name)"),
-            (HflushViewFileSystem, "fs.filesystem._store_at('/' + name)"),
-            (lambda conf: hflush.FileSystem.get(None, conf), "fs._store_at('/' + name)"),
-        ],
-    )
-    def test_each_bucket_is_where_it_was(self, tmp_path: Path, made: Any, bucket: str):
-        """At the server of its profile, and with its credentials, where there are no profiles."""
-        conf = {"hflush.pickle.secrets": "true", "fs.defaultFS": "viewfs://t/"}
-        conf["fs.s3a.auth.profile.file"] = str(tmp_path / "file")
-        for name in ("a", "b"):
-            own = f"fs.s3a.bucket.{name}."
-            conf[f"{own}aws.credentials.provider"] = "ProfileCredentialsProvider"
-            conf[f"{own}auth.profile.name"] = name
-            conf[f"fs.viewfs.mounttable.t.link./{name}"] = f"s3://{name}/"
-            with (tmp_path / "file").open("a") as file:
-                file.write(PROFILE.replace("default", name).replace("AKIDANOTHER", f"AKID{name}"))
-                file.write(f"endpoint_url = http://host-{name}\n")
-        fs = made(conf=conf)
-        sent = pickle.dumps(fs)
-        assert pickle.loads(sent) is fs
-        (tmp_path / "file").unlink()
-        found = f"[({bucket}._settings_of_bucket.endpoint.host, {bucket}._bucket._source.get()[0])"
-        seen, _ = elsewhere(sent, f"{found} for name in 'ab']")
-        assert seen == [("host-a", "AKIDa"), ("host-b", "AKIDb")]
-
     def test_relative_paths_are_the_senders(self, monkeypatch: pytest.MonkeyPatch):
-        """They begin in its home directory, whoever the worker is."""
+        """They begin in its home directory of when it was made, whoever the worker is."""
         monkeypatch.setenv("HADOOP_USER_NAME", "olga")
         fs = hflush.FileSystem.get("s3://b/", {**KEYS, "hflush.pickle.secrets": "true"})
-        found, back = elsewhere(fs, "fs.make_qualified('x')", HADOOP_USER_NAME="yarn")
+        with monkeypatch.context() as patch:
+            patch.setenv("HADOOP_USER_NAME", "yarn")
+            sent = pickle.dumps(fs)
+            assert fs.home_directory == "/user/olga"
+        found, back = elsewhere(sent, "fs.make_qualified('x')", HADOOP_USER_NAME="yarn")
         assert (found, back) == ("s3://b/user/olga/x", fs)
         assert back is fs
 
@@ -304,6 +287,48 @@ class TestHdfs:
         with pytest.raises(PermissionError, match=r"token of HDFS for nn.*pickle_secrets"):
             pickle.loads(sent)
 
+    def test_tokens_of_others(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+        """They are neither sent nor missed, and stand in for none."""
+        file = tmp_path / "tokens"
+        address = TOKEN._replace(service="10.0.0.1:8020")  # perhaps that of nn
+        kind = TOKEN._replace(kind="YARN_AM_RM_TOKEN")
+        others = [
+            TOKEN._replace(service=name) for name in ("nn:1", "nn2:8020", "ha-hdfs:x", "::1:1")
+        ]
+        of_others = Credentials({"kind": kind, **{other.service: other for other in others}})
+        monkeypatch.setenv("HADOOP_TOKEN_FILE_LOCATION", str(file))
+        of_others.write(file)
+        fs = hflush.FileSystem.get("hdfs://nn/")
+        assert elsewhere(fs, "fs._user", HADOOP_TOKEN_FILE_LOCATION="")[1] is fs
+        Credentials({**of_others.tokens, "a": address, "b": TOKEN}).write(file)
+        fs = hflush.FileSystem.get("hdfs://nn/", {"hflush.pickle.secrets": "true"})
+        asked = "[tuple(token) for token in fs._settings_of_client.tokens]"
+        tokens, back = elsewhere(fs, asked, HADOOP_TOKEN_FILE_LOCATION="")
+        assert (tokens, back is fs) == ([tuple(address), tuple(TOKEN)], True)
+        sent = pickle.dumps(hflush.FileSystem.get("hdfs://nn/"))
+        of_others.write(file)
+        with pytest.raises(PermissionError, match=r"token of HDFS for nn.*pickle_secrets"):
+            pickle.loads(sent)
+
+    @pytest.mark.parametrize("made", [partial(hflush.FileSystem.get, None), HflushViewFileSystem])
+    def test_tokens_of_all_links(self, tmp_path: Path, made: Any):
+        tokens = {name: TOKEN._replace(service=f"{name}:8020") for name in ("nn", "nn2", "nn3")}
+        Credentials(tokens).write(tmp_path / "tokens")
+        conf = {"hadoop.token.files": str(tmp_path / "tokens"), "hflush.pickle.secrets": "true"}
+        for name in ("nn", "nn2"):
+            conf[f"fs.viewfs.mounttable.t.link./{name}"] = f"hdfs://{name}/"
+        conf["fs.defaultFS"] = "viewfs://t/"
+        sent = pickle.dumps(made(conf))
+        without = pickle.dumps(made({**conf, "hflush.pickle.secrets": "false"}))
+        (tmp_path / "tokens").unlink()
+        store = "getattr(fs, 'filesystem', fs)._store_at('/nn')"
+        found, _ = elsewhere(sent, f"[one[3] for one in {store}._settings_of_client.tokens]")
+        assert found == ["nn:8020", "nn2:8020"]
+        Credentials({"": tokens["nn2"]}).write(tmp_path / "tokens")
+        fs = pickle.loads(without)
+        with pytest.raises(PermissionError, match=r"token of HDFS for nn "):
+            getattr(fs, "filesystem", fs)._store_at("/nn")
+
     def test_tokens_of_configured_files(self, tmp_path: Path):
         Credentials({"nn:8020": TOKEN}).write(tmp_path / "tokens")
         conf = {"hadoop.token.files": str(tmp_path / "tokens"), "hflush.pickle.secrets": True}
@@ -313,6 +338,49 @@ class TestHdfs:
         (tmp_path / "tokens").unlink()
         found, _ = elsewhere(sent, "[tuple(one) for one in fs._settings_of_client.tokens]")
         assert found == [tuple(TOKEN)]
+
+    @pytest.mark.parametrize(("made", "where"), OF_HDFS)
+    def test_who_it_was_when_it_was_made(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, made: Any, where: str
+    ):
+        """The process may be another when it is sent."""
+        for name in ("tokens", "others"):
+            token = TOKEN._replace(identifier=name.encode())
+            Credentials({"nn:8020": token}).write(tmp_path / name)
+        was = {"USER_NAME": "olga", "PROXY_USER": "bob", "TOKEN_FILE_LOCATION": "tokens"}
+        becomes = {"USER_NAME": "yarn", "PROXY_USER": "", "TOKEN_FILE_LOCATION": "others"}
+
+        def be(who: dict[str, str]) -> None:
+            monkeypatch.chdir(tmp_path)
+            for name, text in {**who, "REPLICATION": str(len(who["PROXY_USER"]))}.items():
+                monkeypatch.setenv(f"HADOOP_{name}", text)
+
+        conf = {"hflush.pickle.secrets": "true", "dfs.replication": "${env.HADOOP_REPLICATION}"}
+        be(was)
+        fs = made(conf)
+        be(becomes)
+        sent = pickle.dumps(fs)
+        for one in (fs, pickle.loads(sent)):
+            found = eval(where, {"fs": one})
+            native = found._settings_of_client
+            who = native.user, native.real_user, native.tokens[0][0]
+            assert who == ("bob", "olga", b"tokens")
+            assert found.conf["dfs.replication"] == "3"
+        be(was)
+        assert eval(where, {"fs": pickle.loads(sent)}) is eval(where, {"fs": fs})
+
+    def test_a_token_file_that_is_gone(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+        """What it has had last is sent."""
+        Credentials({"nn:8020": TOKEN}).write(tmp_path / "tokens")
+        monkeypatch.setenv("HADOOP_TOKEN_FILE_LOCATION", str(tmp_path / "tokens"))
+        fs: Any = hflush.FileSystem.get("hdfs://nn/", {"hflush.pickle.secrets": "true"})
+        newer = TOKEN._replace(identifier=b"newer")
+        Credentials({"nn:8020": newer}).write(tmp_path / "tokens")
+        pickle.dumps(fs)
+        for damage in (lambda file: file.write_bytes(b"HDTS"), Path.unlink):
+            damage(tmp_path / "tokens")
+            there: Any = pickle.loads(pickle.dumps(fs))
+            assert there._settings_of_client.tokens == [newer]
 
     @pytest.mark.parametrize(
         ("made", "conf"),

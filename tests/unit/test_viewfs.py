@@ -397,7 +397,7 @@ def test_a_pickle_takes_tokens_along(monkeypatch: pytest.MonkeyPatch, tmp_path: 
     monkeypatch.delenv("HADOOP_TOKEN_FILE_LOCATION")
     kept, lost = map(pickle.loads, sent)
     assert "hflush.hdfs.credentials" in kept.conf
-    assert lost.conf["hflush.pickle.left-out"] == "a.secret hflush.hdfs.credentials"
+    assert lost.conf["hflush.pickle.left-out"] == "a.secret hflush.hdfs.credentials:nn:8020"
 
 
 @pytest.fixture

@@ -362,6 +362,12 @@ class Configuration(MutableMapping[str, str]):
         """
         return frozenset(self.items_to_send())
 
+    def settled(self) -> Configuration:
+        """Return a copy that means the same later and elsewhere: see :meth:`items_to_send`."""
+        copied = self.copy()
+        copied._values.update(self.items_to_send())
+        return copied
+
     def items_to_send(self) -> list[tuple[str, str]]:
         """Return keys and values as they mean the same elsewhere: with what the process says.
 

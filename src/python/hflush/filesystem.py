@@ -180,7 +180,7 @@ class FileSystem(OptionalOperations):
         lost = [*lost_keys(self._conf), *(key for key in self._conf if key not in conf)]
         callers = self._callers(sends_secrets)
         said = {key for _, caller in callers for key in caller}
-        keys = {key: text for key, text in conf.items_to_send() if key not in said}
+        keys = {key: text for key, text in conf.raw_items() if key not in said}
         return type(self)._reconnect, (self.uri, keys, self._settings(), callers, lost)
 
     @classmethod
@@ -249,6 +249,11 @@ class FileSystem(OptionalOperations):
     def _caller_of_all(cls, conf: Configuration, with_secrets: bool) -> dict[str, str]:  # noqa: ARG003
         """Return what :meth:`_caller` says of all file systems of this kind."""
         return {}
+
+    @classmethod
+    def _joined(cls, callers: Iterable[dict[str, str]]) -> dict[str, str]:
+        """Return what :meth:`_caller` of several says together: the last that says something."""
+        return {key: text for caller in callers for key, text in caller.items()}
 
     @classmethod
     def _foreign(cls, caller: dict[str, str], conf: Configuration) -> dict[str, str]:  # noqa: ARG003

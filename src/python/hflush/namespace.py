@@ -53,7 +53,7 @@ class NameSpace(ABC):
         self._scheme = scheme
         self._authority = authority
         self._uri = f"{scheme}://{authority}/"
-        self._conf = conf.copy()
+        self._conf = conf.settled()
         check_keys(self._conf)
         self._working_directory: str | None = None
         # When directories were last searched for temporary files of dead writers.

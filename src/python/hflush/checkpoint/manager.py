@@ -61,7 +61,7 @@ class CheckpointFileManager(ABC):
     __module__ = "hflush.checkpoint"
 
     def __init__(self, path: StrPath, conf: Conf = None) -> None:
-        self._conf = Configuration.of(conf).copy()
+        self._conf = Configuration.of(conf).settled()
         self.filesystem = FileSystem.get(path, self._conf)
         self.path = self.filesystem._resolve(path)
 

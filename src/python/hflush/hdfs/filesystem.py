@@ -31,13 +31,13 @@ from ..streams import FSDataInputStream, FSDataOutputStream
 from . import options as own
 from .builders import HdfsFileBuilder
 from .contract import OPTIONS
-from .identity import caller, foreign
+from .identity import Identity, foreign, joined
 from .keys import DEFAULT_PORT, KEYS, KNOWN_KEYS, REAL_USER, USER
 from .settings import read_native, split_user
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
     from typing import Any
 
     from ..claims import Claim
@@ -140,8 +140,10 @@ class DistributedFileSystem(FileSystem):
         self._block_pools: WeakKeyDictionary[FSDataOutputStream, str] = WeakKeyDictionary()
         self._sweep_after_s = keys.seconds("hflush.atomic.sweep-after")
         self._trash_interval = keys.seconds("fs.trash.interval")
+        self._identity = Identity(self._conf)
+        for_whom = "" if real_user == self._user else real_user
         self._settings_of_client = read_native(
-            self._conf, place, self._user, "" if real_user == self._user else real_user
+            self._conf, place, self._user, for_whom, self._identity.tokens
         )
         self._native = _core.HdfsClient(self._settings_of_client)
         names = {
@@ -218,9 +220,16 @@ class DistributedFileSystem(FileSystem):
             settings["_verifies_checksums"] = False
         return settings
 
+    def _caller(self, with_secrets: bool) -> dict[str, str]:
+        return self._identity.caller(with_secrets, self._settings_of_client)
+
     @classmethod
     def _caller_of_all(cls, conf: Configuration, with_secrets: bool) -> dict[str, str]:
-        return caller(conf, with_secrets)
+        return Identity(conf).caller(with_secrets)
+
+    @classmethod
+    def _joined(cls, callers: Iterable[dict[str, str]]) -> dict[str, str]:
+        return joined([*callers])
 
     @classmethod
     def _foreign(cls, caller: dict[str, str], conf: Configuration) -> dict[str, str]:

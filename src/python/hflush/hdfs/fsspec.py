@@ -86,7 +86,7 @@ class HflushHdfsFileSystem(HostedFileSystem):
         return f"{host}:{port}" if port and not host.endswith(f":{port}") else host
 
     def _caller(self, with_secrets: bool) -> dict[str, str]:
-        return identity.caller(self._conf, with_secrets)
+        return self.filesystem._caller(with_secrets)
 
     @classmethod
     def _as_here(cls, conf: Any, options: Mapping[str, Any]) -> Any:

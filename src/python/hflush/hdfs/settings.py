@@ -6,6 +6,7 @@ import base64
 import errno
 import os
 import re
+from contextlib import suppress
 from io import UnsupportedOperation
 
 from .. import _core
@@ -19,9 +20,10 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ..configuration import Configuration
 
-__all__ = ["packed", "read_native", "split_user", "tokens_of", "unpacked"]
+__all__ = ["Tokens", "of_hdfs", "packed", "read_native", "split_user", "unpacked"]
 
 _ADDRESS = re.compile(r"(?:\[([^\s/@,?#\[\]]+)\]|([^\s/@,?#\[\]:]+))(?::([0-9]*))?")
+_NUMERIC = re.compile(r"[0-9.]+|[0-9A-Fa-f.]*:[0-9A-Fa-f:.]*")
 _FORM = "host:port, [ipv6]:port or the name of a nameservice, with a port from 1 to 65535"
 _IDS = names("names")
 _PREFETCHED_BLOCKS = 10
@@ -39,7 +41,11 @@ _CHUNK_OVERHEAD = 4 + 33  # one sum, and the largest header of a packet
 
 
 def read_native(
-    conf: Configuration, authority: str, user: str, real_user: str = ""
+    conf: Configuration,
+    authority: str,
+    user: str,
+    real_user: str = "",
+    tokens: Tokens | None = None,
 ) -> _core.HdfsSettings:
     """Return the core's settings of a file system.
 
@@ -51,6 +57,8 @@ def read_native(
         Of the URL, but for its user: a host, with a port or without, or a nameservice.
     user, real_user : str
         Who acts; for whom, empty unless it is another.
+    tokens : Tokens, optional
+        Those of the configuration and the process, if they are known.
 
     Raises
     ------
@@ -71,16 +79,36 @@ def read_native(
                 errno.ENOTSUP, f"{key} is {keys.given(key)}: connections here go the system's way"
             )
     native = _core.HdfsSettings()
-    found, native.token_file = tokens_of(conf)
-    native.tokens = list(found.tokens.values())
-    if not native.tokens and {CREDENTIALS, "hadoop.tokens"} & {*lost_keys(conf)}:
-        raise LeftOutError(f"the token of HDFS for {authority or 'the default file system'}")
-    _authenticate(keys, native)
+    tokens = tokens or Tokens(conf)
+    native.token_file = tokens.file
+    native.tokens = list(tokens.last.tokens.values())
     native.user, native.real_user = user, real_user
     keys.fill(native)
     _derive(keys, native)
     _resolve(keys, authority, native)
+    lost = [key for key in lost_keys(conf) if key.startswith((CREDENTIALS, "hadoop.tokens"))]
+    if lost and not of_hdfs(tokens.last, native).tokens:
+        raise LeftOutError(f"the token of HDFS for {authority or 'the default file system'}")
+    _authenticate(keys, native)
     return native
+
+
+def of_hdfs(credentials: Credentials, native: _core.HdfsSettings | None = None) -> Credentials:
+    """Return the tokens of NameNodes; those alone that may be for these servers, if there are any.
+
+    Which addresses the names of servers stand for is not asked: each may be one of them.
+    """
+    found = {a: t for a, t in credentials.tokens.items() if t.kind == _DELEGATION_TOKEN}
+    if native is not None:
+        services = {f"ha-hdfs:{native.service}"}
+        services |= {f"{host.lower()}:{port}" for host, port in native.name_nodes}
+        ports = {str(port) for host, port in native.name_nodes if not _NUMERIC.fullmatch(host)}
+        for alias, token in [*found.items()]:
+            host, _, port = token.service.rpartition(":")
+            is_address = port in ports and _NUMERIC.fullmatch(host)
+            if not is_address and token.service not in services:
+                del found[alias]
+    return Credentials(found)
 
 
 def packed(credentials: Credentials) -> str:
@@ -105,11 +133,18 @@ def unpacked(text: str) -> Credentials:
     return Credentials({alias: Token(*token) for alias, token in tokens.items()})
 
 
-def tokens_of(conf: Configuration) -> tuple[Credentials, str]:
-    """Return the tokens that were sent here, else all there are; and the file that has them.
+class Tokens:
+    """The tokens that were sent here, else all there are.
 
     As for Hadoop, those by value replace those of files, and the variable's files those of the
-    configuration. The file is empty where there are several, which are read once, or others.
+    configuration. Which files and values there are is found out when this is made.
+
+    Attributes
+    ----------
+    last : Credentials
+        What they have: read when this is made, and by :meth:`read`.
+    file : str
+        The file that has them all, empty where there is none.
 
     Raises
     ------
@@ -118,15 +153,32 @@ def tokens_of(conf: Configuration) -> tuple[Credentials, str]:
     ValueError
         It is no token file; a value is malformed.
     """
-    keys = Reader(conf, KEYS)
-    if sent := keys.text(CREDENTIALS):
-        return unpacked(sent), ""
-    files = [*filter(os.path.isfile, keys.names("hadoop.token.files")), *token_files()]
-    by_value = keys["hadoop.tokens"] or tokens_by_value()
-    found = Credentials({token.service: token for token in by_value})
-    for alias, token in of_files(files).tokens.items():  # last, as the first of a service is taken
-        found.tokens.setdefault(alias, token)
-    return found, files[0] if len(files) == 1 and not by_value else ""
+
+    def __init__(self, conf: Configuration) -> None:
+        keys = Reader(conf, KEYS)
+        sent = keys.text(CREDENTIALS)
+        self._first, self._files = Credentials(), list[str]()
+        if sent:
+            self._first = unpacked(sent)
+        else:
+            by_value = keys["hadoop.tokens"] or tokens_by_value()
+            self._first = Credentials({token.service: token for token in by_value})
+            named = keys.names("hadoop.token.files")
+            self._files = [*filter(os.path.isfile, named), *token_files()]
+        self.file = self._files[0] if len(self._files) == 1 and not self._first.tokens else ""
+        self.last = self._read()
+
+    def read(self) -> Credentials:
+        """Return what they have now; where a file is gone or half written, what they had last."""
+        with suppress(OSError, ValueError):
+            self.last = self._read()
+        return self.last
+
+    def _read(self) -> Credentials:
+        found = Credentials(self._first.tokens)
+        for alias, token in of_files(self._files).tokens.items():
+            found.tokens.setdefault(alias, token)  # last, as the first of a service is taken
+        return found
 
 
 def _authenticate(keys: Reader, native: _core.HdfsSettings) -> None:

@@ -163,9 +163,10 @@ class ViewFileSystem(FileSystem):
     def _callers(self, with_secrets: bool) -> list[Caller]:
         kinds = dict.fromkeys(registry.kind(regex.scheme) for regex in self._table.regexes)
         # What holds for all file systems of a kind comes before what holds for one.
-        of_kinds = [(kind, kind._caller_of_all(self._conf, with_secrets)) for kind in kinds if kind]
-        stores = self._all_stores()
-        return of_kinds + [one for store in stores for one in store._callers(with_secrets)]
+        said = {kind: [kind._caller_of_all(self._conf, with_secrets)] for kind in kinds if kind}
+        for store in self._all_stores():
+            said.setdefault(type(store), []).append(store._caller(with_secrets))
+        return [(kind, kind._joined(callers)) for kind, callers in said.items()]
 
     def _all_stores(self) -> list[FileSystem]:
         """Return the file systems behind all links, but for those that cannot be made."""

@@ -395,7 +395,12 @@ void Client::Calls::Running::on_head(env::HttpHead head) {
   // A page in the place of an object is judged when it is there.
   const bool may_be_it = expect != Expect::kHead || is_of_store(response.head);
   is_streaming = download != nullptr && response.head.status / 100 == 2 && may_be_it;
-  if (is_streaming) download->on_head(response.head);
+  if (!is_streaming) return;
+  // Its reader may have it all, and make the next call, before its end is known here.
+  if (const auto calls = left_out != kNoExtras ? owner_.lock() : nullptr) {
+    calls->refused_->fetch_or(left_out);
+  }
+  download->on_head(response.head);
 }
 
 bool Client::Calls::Running::on_body(ByteView bytes) {

@@ -344,10 +344,11 @@ TEST_CASE("a DataNode of a silent pipeline is asked, and blamed by what it answe
     CHECK(std::ranges::any_of(story->history, [](const stream::PastEvent& event) {
       return event.what.starts_with("asking DataNodes about blk_100_1100");
     }));
-    // Two questions each; one whose answer comes late is asked again.
-    const std::int64_t probes = stream->statistics().at("hdfs_silence_probes");
+    // Two questions; where this machine was late for the second one, it is another probe's.
+    const auto probes = static_cast<std::size_t>(stream->statistics().at("hdfs_silence_probes"));
     CHECK(probes >= 1);
-    CHECK(cluster.questions.count() == 2 * static_cast<std::size_t>(probes));
+    CHECK(cluster.questions.count() > probes);
+    CHECK(cluster.questions.count() <= 2 * probes);
     CHECK(stream->statistics().at("hdfs_datanodes_found_silent") == 1);
   }
   SUBCASE("it says nothing, and is the only one: the wait goes on, until the stream is dropped") {

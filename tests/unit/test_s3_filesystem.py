@@ -1735,6 +1735,15 @@ class TestUploads:
         settings = [f"-D{key}={value}" for key, value in server.conf.items()]
         return cli.main([*settings, *arguments])
 
+    def test_aborting_those_of_a_base(self, server: ScriptedS3, fs: S3FileSystem):
+        """Uploads beside it go on, whatever path is named."""
+        fs.create_multipart_uploader("/").start_upload("/dd")
+        uploader = fs.create_multipart_uploader("/d")
+        uploader.start_upload("/d/a")
+        assert uploader.abort_uploads_under_path("/dd") == 0
+        assert uploader.abort_uploads_under_path("/") == 1
+        assert [upload.key for upload in server.uploads.values()] == ["dd"]
+
     def test_an_empty_part_that_was_put_again(self, server: ScriptedS3, fs: S3FileSystem):
         """With bytes: it is missing as it was, and nothing is replaced or ended."""
         write(fs, "/a", b"old")

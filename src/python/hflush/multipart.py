@@ -212,12 +212,15 @@ class UploaderBelow(ABC):
     def abort_uploads_under_path(self, path: StrPath) -> int:
         """Abort the uploads of this base to files at and below `path`; return how many there were.
 
-        On local files and HDFS what is left of others goes, too, uncounted: of those whose
-        completion, or abort, was killed. A completion that is under way has published its file
-        then, or fails with FileNotFoundError. On S3 this includes uploads of other programs: see
+        A path above the base stands for the base; one beside it has no uploads. On local files and
+        HDFS what is left of others goes, too, uncounted: of those whose completion, or abort, was
+        killed. A completion that is under way has published its file then, or fails with
+        FileNotFoundError. On S3 this includes uploads of other programs: see
         :meth:`hflush.FileSystem.abort_multipart_uploads`, which spares young ones.
         """
-        return self._abort_under(self._filesystem._resolve(path))
+        resolved = self._filesystem._resolve(path)
+        is_above = paths.is_under(self.base, resolved)
+        return self._abort_under(self.base if is_above else resolved)
 
     @abstractmethod
     def _abort_under(self, path: str) -> int: ...

@@ -17,7 +17,7 @@ import json
 from io import UnsupportedOperation
 from typing import TYPE_CHECKING, Any, BinaryIO
 
-from .. import _core
+from .. import _core, paths
 from ..errors import PathIsDirectoryError
 from ..multipart import UploaderBelow, _checked_number, _decoded, _pieces, _unknown_upload
 from . import completion
@@ -114,6 +114,8 @@ class S3MultipartUploader(UploaderBelow):
     # --- all uploads ---
 
     def _abort_under(self, path: str) -> int:
+        if not paths.is_under(path, self.base):
+            return 0
         return self._filesystem.abort_multipart_uploads(path)
 
     # --- how ---

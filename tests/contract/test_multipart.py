@@ -481,8 +481,44 @@ def test_an_answer_to_the_publication_that_is_lost(
             with pytest.raises(OSError, match="lost"):
                 uploader.complete(upload, path, parts)
             assert uploader.uploads() == [(upload, path)]
-            if store.fs.has_path_capability(path, capabilities.CONCAT):  # the parts are gone
-                parts = {1: uploader.put_part(upload, path, 1, True, b"data")}
+    assert store.on_disk() == ["file"]
+
+
+@TREES
+@pytest.mark.rule("MPU-1")
+@pytest.mark.parametrize("failure", [PermissionError, OSError, KeyboardInterrupt])
+def test_parts_whose_bytes_were_moved(
+    monkeypatch: pytest.MonkeyPatch, store: Store, uploader, path: str, failure: type
+):
+    """Where joining moves them, a completion that fails keeps them for the next one."""
+    kind = type(store.fs)
+    rename = kind._rename_exact
+    upload = uploader.start_upload(path)
+    parts = {n: uploader.put_part(upload, path, n, n == 3, b"data"[n:]) for n in (1, 3, 4)}
+
+    def concat(fs: hflush.FileSystem, joined: str, sources: list[str]) -> None:
+        with fs.append(joined) as out:
+            for source in sources:
+                out.write(store.read(source))
+                fs.delete(source)
+
+    def refused(fs: hflush.FileSystem, source: str, target: str, overwrite: bool) -> None:
+        if target == path:
+            raise failure(errno.EACCES, "refused", target)
+        rename(fs, source, target, overwrite)
+
+    if store.name == "raw":
+        monkeypatch.setattr(MultipartUploader, "_concatenates", lambda _: True)
+        monkeypatch.setattr(kind, "concat", concat)
+    with monkeypatch.context() as now:
+        now.setattr(kind, "_rename_exact", refused)
+        for _ in range(2):
+            with pytest.raises(failure):
+                uploader.complete(upload, path, parts)
+    with pytest.raises(FileNotFoundError):
+        uploader.complete(upload, path, {1: parts[1]})
+    uploader.complete(upload, path, parts)
+    assert store.read(path) == b"ataa"
     assert store.on_disk() == ["file"]
 
 

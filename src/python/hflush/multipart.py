@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import hashlib
 import json
 import logging
 import os
@@ -178,10 +179,10 @@ class UploaderBelow(ABC):
         PathIsDirectoryError
             A directory is in the way. The upload goes on.
         OSError
-            The store failed. The path is as it was, or a note says that this is not known; where
-            joining moves no data, the parts are gone if they were joined before the failure. If
-            parts cannot be removed once the file is published, the logger ``hflush.multipart``
-            warns of them, and nothing is raised.
+            The store failed. The path is as it was, or a note says that this is not known. The
+            upload goes on; where joining moves no data, parts that were joined before the failure
+            can only be completed together. If parts cannot be removed once the file is published,
+            the logger ``hflush.multipart`` warns of them, and nothing is raised.
 
         Notes
         -----
@@ -284,15 +285,12 @@ class MultipartUploader(UploaderBelow):
         resolved = self._resolve(path)
         chosen = _checked_parts(parts)
         self._refuse_directory(resolved)
-        joined = paths.child(directory, f"{_JOINED}.{uuid.uuid4().hex}")
-        with self._removed_on_failure(joined):
-            try:
-                self._join(directory, chosen, joined)
-            except LeaseLostError as lost:  # another caller has ended the upload
-                raise _unknown_upload(paths.basename(directory), resolved) from lost
-            self._filesystem.mkdirs(paths.parent(resolved))
-            status = self._filesystem.get_file_status(joined)
-            self._publish(directory, joined, resolved, status)
+        self._filesystem.mkdirs(paths.parent(resolved))
+        publish = self._publish_parts if self._concatenates() else self._publish_copy
+        try:
+            status = publish(directory, chosen, resolved)
+        except LeaseLostError as lost:  # another caller has ended the upload
+            raise _unknown_upload(paths.basename(directory), resolved) from lost
         try:
             self._remove(directory)
         except OSError as failure:  # not a failure: the file is published
@@ -413,31 +411,57 @@ class MultipartUploader(UploaderBelow):
     def _concatenates(self) -> bool:
         return self._filesystem.has_path_capability(self.base, capabilities.CONCAT)
 
-    def _join(self, directory: str, parts: list[tuple[str, int]], joined: str) -> None:
-        if self._concatenates():
-            self._concatenate(directory, parts, joined)
-            return
-        with self._create(joined) as out:
+    def _publish_copy(self, directory: str, parts: list[tuple[str, int]], path: str) -> FileStatus:
+        joined = _new_name(paths.child(directory, _JOINED))
+        with self._removed_on_failure(joined):
+            with self._create(joined) as out:
+                for name, length in parts:
+                    with self._filesystem.open(paths.child(directory, name)) as part:
+                        copied = _copy(part, out)
+                    _check_length(name, copied, length, path)
+                out.hsync()
+            return self._publish(directory, joined, path, Publication)
+
+    def _publish_parts(self, directory: str, parts: list[tuple[str, int]], path: str) -> FileStatus:
+        digest = hashlib.sha256(json.dumps(parts).encode("ascii")).hexdigest()
+        stem = paths.child(directory, f"{_JOINED}.{digest}")
+        try:
             for name, length in parts:
-                with self._filesystem.open(paths.child(directory, name)) as part:
-                    copied = _copy(part, out)
-                _check_length(name, copied, length, joined)
-            out.hsync()
+                found = self._filesystem.get_file_status(paths.child(directory, name)).length
+                _check_length(name, found, length, path)
+        except FileNotFoundError:
+            joined = self._joined_before(stem, sum(length for _, length in parts))
+            if joined is None:
+                raise
+        else:
+            joined = self._concatenated(stem, [name for name, length in parts if length])
+        return self._publish(directory, joined, path, _OnlyCopy)
 
-    def _concatenate(self, directory: str, parts: list[tuple[str, int]], joined: str) -> None:
-        for name, length in parts:
-            found = self._filesystem.get_file_status(paths.child(directory, name)).length
-            _check_length(name, found, length, joined)
+    def _concatenated(self, stem: str, filled: list[str]) -> str:
+        """Move the contents of parts to a new file: an empty one cannot be a source of concat."""
+        joined = _new_name(stem)
         self._create(joined).close()
-        # An empty file cannot be a source of concat.
-        if filled := [paths.child(directory, name) for name, length in parts if length]:
-            self._filesystem.concat(joined, filled)
+        if filled:
+            directory = paths.parent(joined)
+            self._filesystem.concat(joined, [paths.child(directory, name) for name in filled])
+        return joined
 
-    def _publish(self, directory: str, joined: str, path: str, status: FileStatus) -> None:
+    def _joined_before(self, stem: str, length: int) -> str | None:
+        """Return the file of parts that a completion joined, and could not publish."""
+        for one in self._filesystem.list_status(paths.parent(stem)):
+            joined = paths.child(paths.parent(stem), paths.basename(one.path))
+            if joined.startswith(stem) and one.length == length:
+                return joined
+        return None
+
+    def _publish(
+        self, directory: str, joined: str, path: str, kind: type[Publication]
+    ) -> FileStatus:
         """Rename to the path; of several callers that complete one upload, one succeeds."""
+        status = self._filesystem.get_file_status(joined)
         self._take(directory, path)
         target = self._filesystem._write_target(path)
-        publication = Publication(self._filesystem, joined, target, True, durable=False)
+        publication = kind(self._filesystem, joined, target, True, durable=False)
         publication.own = identity(status)
         try:
             publication.publish()
@@ -447,6 +471,7 @@ class MultipartUploader(UploaderBelow):
             except OSError as also:
                 attach(failure, also)
             raise
+        return status
 
     def _end(self, directory: str) -> None:
         self._take(directory, directory)
@@ -480,6 +505,23 @@ class MultipartUploader(UploaderBelow):
             self._filesystem.delete(ended, recursive=True)
         with contextlib.suppress(OSError):  # other uploads are in it
             self._filesystem.delete(paths.parent(ended))
+
+
+class _OnlyCopy(Publication):
+    """Of a file that parts were moved to: instead of being removed it gets another name."""
+
+    def discard(self) -> bool:
+        """Rename the file, so that no rename on its way finds it; return whether it was there."""
+        stem = self.temporary.rpartition(".")[0]
+        try:
+            self.filesystem._rename_exact(self.temporary, _new_name(stem), False)
+        except FileNotFoundError:
+            return False
+        return True
+
+
+def _new_name(stem: str) -> str:
+    return f"{stem}.{uuid.uuid4().hex}"
 
 
 def _unknown_upload(name: str, path: str) -> FileNotFoundError:

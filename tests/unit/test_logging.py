@@ -145,17 +145,33 @@ def test_a_forked_child_leaves_the_file_to_its_parent(
     assert (tmp_path / "log").read_bytes() == b"one\ntwo\n"
 
 
-def test_what_is_logged_about_a_record_is_behind_it(log: logging.Logger, tmp_path: Path) -> None:
+def test_what_writing_a_record_logs_is_behind_it(
+    log: logging.Logger, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     class Chatty(Handler):
-        def format(self, record: logging.LogRecord) -> str:
-            log.debug("about %s", record.getMessage())
-            return super().format(record)
+        def _write(self, line: bytes, level: int) -> None:
+            log.debug("about %s", line.decode().strip())
+            super()._write(line, level)
 
     added(log, Chatty(tmp_path / "log"))
     log.info("one")
     lines = (tmp_path / "log").read_text().splitlines()
     assert lines[:2] == ["one", "about one"]
     assert len(lines) == 9  # there is an end
+    assert capsys.readouterr().err.count("Message: 'about %s'") == 1
+
+
+def test_what_formatting_a_record_logs_is_before_it(log: logging.Logger, tmp_path: Path) -> None:
+    class Talking:
+        def __str__(self) -> str:
+            for number in range(20):
+                log.error("%d", number)
+            return "one"
+
+    added(log, Handler(tmp_path / "log"))
+    log.error(Talking())
+    lines = (tmp_path / "log").read_text().splitlines()
+    assert lines == [*map(str, range(20)), "one"]  # as of logging.FileHandler
 
 
 class Slow:

@@ -78,8 +78,9 @@ class Handler(logging.Handler):
     which ``logging.config.dictConfig`` calls of every handler. A handler that is still open when
     the process ends, be it dropped, is closed first of all, and a failure of that is printed:
     ``logging.shutdown()`` would swallow it. Threads write side by side, and share what they wait
-    for. While one opens or closes the file, others wait up to a minute. What hflush itself logs
-    about a record is written behind it. A forked child cannot write to its parent's stream.
+    for. While one opens or closes the file, others wait up to a minute. What formatting a record
+    logs is before it. What writing it logs is behind it, up to eight records: more of them go to
+    :meth:`handleError`. A forked child cannot write to its parent's stream.
     """
 
     terminator = "\n"
@@ -134,22 +135,35 @@ class Handler(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         """Write a record; what fails goes to :meth:`handleError`."""
-        if self._inside.later is not None:  # it is about the record that is being written
-            self._inside.later.append(record)
-            return
-        self._inside.later = later = [record]
         try:
-            self._emit(record)
-            for one in islice(later, 1, _MOST_LATER):  # these may cause others, without end
-                self._emit(one)
+            text = self.format(record) + self.terminator  # which may log, too
+            line = text.encode(self._encoding, self._errors)
+        except Exception:
+            self.handleError(record)
+            return
+        if self._inside.later is not None:  # it is about the record that is being written
+            self._inside.later.append((record, line))
+            return
+        self._inside.later = later = [(record, line)]
+        try:
+            for one, line in islice(later, _MOST_LATER):  # these may cause others, without end
+                self._write_or_report(one, line)
+            for one, _ in later[_MOST_LATER:]:
+                self._refuse(one)
         finally:
             self._inside.later = None
 
-    def _emit(self, record: logging.LogRecord) -> None:
+    def _write_or_report(self, record: logging.LogRecord, line: bytes) -> None:
         try:
-            line = self.format(record) + self.terminator
-            self._write(line.encode(self._encoding, self._errors), record.levelno)
+            self._write(line, record.levelno)
         except Exception:
+            self.handleError(record)
+
+    def _refuse(self, record: logging.LogRecord) -> None:
+        try:
+            message = "emit: too many records are logged while one is written"
+            raise OSError(errno.ELOOP, message, self.url)
+        except OSError:
             self.handleError(record)
 
     def _write(self, line: bytes, level: int) -> None:
@@ -286,7 +300,7 @@ class Handler(logging.Handler):
 class _Inside(threading.local):
     """Of each thread: the records that came while it writes one, with that one; None outside."""
 
-    later: list[logging.LogRecord] | None = None
+    later: list[tuple[logging.LogRecord, bytes]] | None = None
 
 
 def _level(level: int | str) -> int:

@@ -91,6 +91,20 @@ def test_modes_and_delay(log: logging.Logger, tmp_path: Path) -> None:
         Handler(path, hsync_level="LOUD")
 
 
+def test_a_change_of_the_directory(
+    log: logging.Logger, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A relative name is that of when the handler was made, as of logging.FileHandler."""
+    (tmp_path / "below").mkdir()
+    monkeypatch.chdir(tmp_path)
+    handler = added(log, Handler("log", delay=True))
+    monkeypatch.chdir("below")
+    log.info("one")
+    handler.close()
+    log.info("two")
+    assert (tmp_path / "log").read_text() == "one\ntwo\n"
+
+
 def test_urls_that_are_none_any_more() -> None:
     with pytest.raises(hflush.InvalidPathError, match="has lost a slash"):
         Handler(pathlib.PurePosixPath("viewfs://t/logs/x"), delay=True)

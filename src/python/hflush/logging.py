@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, cast
 
 from . import _core, opening, paths
 from .capabilities import APPEND, CREATE_IN_CLOSE, HSYNC
+from .configuration import Configuration
 from .errors import StreamClosedError, without_passwords
 from .filesystem import FileSystem, call_first_at_exit
 
@@ -41,7 +42,8 @@ class Handler(logging.Handler):
     Parameters
     ----------
     url : str or os.PathLike
-        As for :func:`hflush.create`.
+        As for :func:`hflush.create`. A relative name of a local file is taken when the handler is
+        made: a later ``os.chdir`` makes no difference.
     mode : str
         ``a`` appends, and makes the file if there is none; ``w`` replaces it; ``x`` wants a new
         one. On stores that cannot append (S3), ``w`` or ``x``.
@@ -102,7 +104,7 @@ class Handler(logging.Handler):
             raise ValueError(f"mode must be 'a', 'w' or 'x', not {mode!r}")
         encoding = opening.resolved(encoding)
         opening.check_text(encoding, errors)
-        self.url = paths.as_text(url)
+        self.url = _lasting(paths.as_text(url), conf)
         self._mode = mode
         self._mark = "".encode(encoding)  # of byte order: at the start of a file only
         self._encoding = opening.without_mark(encoding)
@@ -301,6 +303,17 @@ class _Inside(threading.local):
     """Of each thread: the records that came while it writes one, with that one; None outside."""
 
     later: list[tuple[logging.LogRecord, bytes]] | None = None
+
+
+def _lasting(url: str, conf: Conf) -> str:
+    """Return a URL that means the same file when the process has changed its directory."""
+    location = paths.parse(url)
+    if location.scheme is not None or location.path.startswith("/"):
+        return url
+    default = paths.parse(Configuration.of(conf).default_file_system())
+    if default.scheme not in ("file", "file+crc"):
+        return url
+    return f"{FileSystem.get(url, conf).working_directory}/{url}"
 
 
 def _level(level: int | str) -> int:

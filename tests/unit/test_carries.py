@@ -266,6 +266,18 @@ class TestNumpy:
         out.close()
         assert store.read(path) == array.tobytes()
 
+    @pytest.mark.stores("raw")
+    @pytest.mark.parametrize("shape", [(2, 3), (0, 3)])
+    def test_arrays_are_parts_and_files(self, store: Store, path: str, shape: tuple[int, int]):
+        """Also those that have no view in Python: of times, or of nothing in rows."""
+        array = self.numpy.ones(shape, "M8[s]")
+        assert store.fs.put_if_absent(path, array)
+        assert store.read(path) == array.tobytes()
+        uploader = store.fs.create_multipart_uploader(store.root)
+        upload = uploader.start_upload(path)
+        uploader.complete(upload, path, {1: uploader.put_part(upload, path, 1, True, array)})
+        assert store.read(path) == array.tobytes()
+
     def test_arrays_with_gaps_are_refused(self, out: hflush.FSDataOutputStream):
         """A strided view is not contiguous memory."""
         with pytest.raises((BufferError, ValueError)):

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any, cast
 
 import hflush
+import numpy
 import pytest
 from fsspec.spec import AbstractFileSystem  # type: ignore[import-untyped]
 from hflush import cli, paths
@@ -1838,7 +1839,8 @@ class TestUploads:
     def test_an_empty_part(self, server: ScriptedS3, fs: S3FileSystem):
         uploader = fs.create_multipart_uploader("/")
         upload = uploader.start_upload("/a")
-        parts = {1: uploader.put_part(upload, "/a", 1, True, b"")}
+        empty = numpy.zeros((0, 3), "M8[s]")
+        parts = {1: uploader.put_part(upload, "/a", 1, True, empty)}
         uploader.complete(upload, "/a", parts)
         assert server.objects["a"].data == b""
         assert not server.uploads

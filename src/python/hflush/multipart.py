@@ -140,8 +140,9 @@ class UploaderBelow(ABC):
         ------
         FileNotFoundError
             The upload is unknown, or has ended.
-        ValueError, TypeError
-            `upload` is empty, is of another path, or `number` is out of range; wrong types.
+        ValueError, TypeError, BufferError
+            `upload` is empty, is of another path, or `number` is out of range; wrong types; `data`
+            is not C-contiguous.
         OSError
             The part could not be written; nothing of it is left.
         """
@@ -580,7 +581,7 @@ def _check_length(name: str, found: int, put: int, path: str) -> None:
 def _copy(data: Buffer | BinaryIO, out: FSDataOutputStream) -> int:
     """Write all of `data`; return how many bytes it had."""
     if not hasattr(data, "read"):
-        return out.write(memoryview(data).cast("B"))
+        return out.write(data)
     return sum(out.write(piece) for piece in _pieces(data, _COPY_BYTES))
 
 

@@ -70,7 +70,10 @@ def view_of(data: Buffer) -> memoryview:
     TypeError, BufferError
         A stream would refuse it.
     """
-    view = memoryview(data)
+    try:
+        view = memoryview(data)
+    except ValueError:  # numpy's times: no view has their type
+        view = memoryview(b"".join([data]))
     if not view.c_contiguous:
         raise BufferError("the buffer must be C-contiguous")
     return view

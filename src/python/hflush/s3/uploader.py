@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 from .. import _core, paths
 from ..errors import PathIsDirectoryError
 from ..multipart import UploaderBelow, _checked_number, _decoded, _pieces, _unknown_upload
+from ..write_only import view_of
 from . import completion
 from .answers import code_of, failure_of
 from .documents import Part
@@ -75,8 +76,7 @@ class S3MultipartUploader(UploaderBelow):
         found = self._find(upload, path)
         if _checked_number(number) > MAX_PARTS:
             raise ValueError(f"the number of a part must be {MAX_PARTS} or less, not {number}")
-        content = b"".join(_pieces(data)) if hasattr(data, "read") else data
-        body = memoryview(content).cast("B")
+        body = view_of(b"".join(_pieces(data)) if hasattr(data, "read") else data)
         crc32c = _core.crc32c(body)
         response = self._bucket.upload(found.key, found.path).upload_part(
             found.upload_id, number, body, checksums=found.checksums

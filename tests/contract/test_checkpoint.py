@@ -911,6 +911,22 @@ def test_a_closed_stream_names_the_path_to_be(store: Store, manager: CheckpointF
         assert raised.value.filename == store.filename(store.path("file"))
 
 
+@pytest.mark.stores("raw", "crc")
+@pytest.mark.rule("CKPT-5")
+@pytest.mark.parametrize("operation", ["write", "flush", "hsync", "close"])
+def test_a_failure_names_the_path_to_be(store: Store, operation: str) -> None:
+    """Also where the disk is full."""
+    manager = CheckpointFileManager.create(store.url(), store.conf)
+    out = manager.create_atomic(store.path("file"), False)
+    is_write = operation == "write"
+    if not is_write:
+        out.write(b"data")
+    with store.full(2), pytest.raises(OSError, match=store.full_text) as failure:
+        out.write(bytes(1 << 20)) if is_write else getattr(out, operation)()
+    assert failure.value.filename == store.filename(store.path("file"))
+    out.cancel()
+
+
 @pytest.mark.rule("CKPT-22")
 @pytest.mark.parametrize(
     "name", ["seek", "truncate", "fileno", "detach", "read", "readinto", "readline", "__iter__"]

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, TypeVar
 from .. import capabilities
 from .._core import take_pending
 from ..atomic import Publication
-from ..errors import StreamClosedError, attach, means_file_there
+from ..errors import attach, means_file_there
 from ..write_only import AbortResult, WriteOnly, end, report
 from .keys import KEEP_EXISTING
 
@@ -50,6 +50,7 @@ class CancellableFSDataOutputStream(WriteOnly):
         self._stream = stream
         self._publication = publication
         self._older = stream._older
+        self._written = stream._error_path  # of the temporary file, if there is one
         if isinstance(publication, RenamedFile):
             stream._name = publication.path  # the name in messages
             publication.own = stream._file_id
@@ -92,7 +93,7 @@ class CancellableFSDataOutputStream(WriteOnly):
             self._terminated = self._is_closing = True
             try:
                 self._publication.prepare()
-                self._stream._publish()
+                self._named(self._stream._publish)
                 self._publication.publish()
             except BaseException as failure:
                 self._discard(failure)
@@ -161,7 +162,7 @@ class CancellableFSDataOutputStream(WriteOnly):
 
     def flush(self) -> None:
         """Hand bytes to the next layer; promises nothing."""
-        self._stream.flush()
+        self._named(self._stream.flush)
 
     def hflush(self) -> None:
         """Make every byte written so far visible in the temporary file."""
@@ -176,11 +177,13 @@ class CancellableFSDataOutputStream(WriteOnly):
         self._named(self._stream.set_drop_behind, value)
 
     def _named(self, operation: Callable[..., T], *arguments: object) -> T:
-        """Call the stream below; if it is closed, the error names the path."""
+        """Call the stream below; its failure names the path, and not the temporary file."""
         try:
             return operation(*arguments)
-        except StreamClosedError as closed:
-            raise StreamClosedError(closed.errno, closed.strerror, self._error_path) from None
+        except OSError as failure:
+            if failure.filename == self._written:
+                failure.filename = self._error_path
+            raise
 
     def tell(self) -> int:
         """Return how many bytes were written."""

@@ -423,6 +423,45 @@ def test_what_a_killed_end_leaves(
 
 
 @TREES
+@pytest.mark.rule("MPU-5")
+def test_what_a_killed_start_leaves(
+    monkeypatch: pytest.MonkeyPatch, store: Store, uploader, path: str
+):
+    """It is no upload, and goes when all uploads of the base are aborted."""
+
+    def killed(*_: object, **__: object) -> None:
+        raise Killed
+
+    monkeypatch.setattr(type(store.fs), "create", killed)
+    with pytest.raises(Killed):
+        uploader.start_upload(path)
+    monkeypatch.undo()
+    assert uploader.uploads() == []
+    assert uploader.abort_uploads_under_path(store.root) == 0
+    assert store.on_disk() == []
+
+
+@TREES
+@pytest.mark.rule("MPU-5")
+def test_uploads_that_may_not_be_aborted(
+    monkeypatch: pytest.MonkeyPatch, store: Store, uploader, caplog
+):
+    """They are another user's: they stay, a warning names them, and the others end."""
+    theirs, _ = (uploader.start_upload(store.path(name)) for name in ("a", "b"))
+    rename = type(store.fs)._rename_exact
+
+    def refused(fs: hflush.FileSystem, source: str, target: str, overwrite: bool) -> None:
+        if theirs.decode() in source:
+            raise PermissionError(errno.EACCES, "refused", source)
+        rename(fs, source, target, overwrite)
+
+    monkeypatch.setattr(type(store.fs), "_rename_exact", refused)
+    assert uploader.abort_uploads_under_path(store.root) == 1
+    assert uploader.uploads() == [(theirs, store.path("a"))]
+    assert theirs.decode() in caplog.text
+
+
+@TREES
 @pytest.mark.rule("MPU-5", "MPU-6")
 def test_an_abort_beside_a_completion(
     monkeypatch: pytest.MonkeyPatch, store: Store, uploader, path: str

@@ -216,8 +216,10 @@ class UploaderBelow(ABC):
 
         A path above the base stands for the base; one beside it has no uploads. On local files and
         HDFS what is left of others goes, too, uncounted: of those whose completion, or abort, was
-        killed. A completion that is under way has published its file then, or fails with
-        FileNotFoundError. On S3 this includes uploads of other programs: see
+        killed, and, with `path` the base, of those whose start was, or is under way. A completion
+        that is under way has published its file then, or fails with FileNotFoundError. What is
+        another user's, and may not be removed, stays: the logger ``hflush.multipart`` warns of it.
+        On S3 this includes uploads of other programs: see
         :meth:`hflush.FileSystem.abort_multipart_uploads`, which spares young ones.
         """
         resolved = self._filesystem._resolve(path)
@@ -308,36 +310,41 @@ class MultipartUploader(UploaderBelow):
         aborted = 0
         for upload, target in self.uploads():
             if paths.is_under(target, path):
-                with contextlib.suppress(FileNotFoundError):  # it has ended meanwhile
+                with contextlib.suppress(FileNotFoundError), _others_stay():
                     self.abort(upload, target)
                     aborted += 1
-        self._remove_left(path)
+        for directory in self._directories():
+            with _others_stay():
+                self._remove_left(directory, path)
         return aborted
 
-    def _remove_left(self, path: str) -> None:
-        """Remove what is left of uploads, to files at and below a path, whose end was killed."""
-        for directory in self._directories():
-            try:
-                if paths.basename(directory).startswith("."):  # ended, to whatever path
-                    self._drop(directory)
-                else:
-                    target = self._own_target(directory, _TAKEN)
-                    if target is not None and paths.is_under(target, path):
-                        self._remove(directory)
-            except PermissionError as refusal:  # noqa: PERF203 -- another user's
-                _log.warning("what is left of an upload stays: %s", refusal)
+    def _remove_left(self, directory: str, path: str) -> None:
+        """Remove what a killed end, or start, leaves of an upload to a file at or below a path."""
+        if paths.basename(directory).startswith("."):  # ended, to whatever path
+            self._drop(directory)
+            return
+        target = self._own_target(directory, _TAKEN)
+        if target is not None:
+            is_left = paths.is_under(target, path)
+        else:  # perhaps one that has no path yet, which goes with all uploads of the base
+            is_all = path == self.base and paths.parent(directory) == self._collector
+            is_left = is_all and self._own_target(directory, _TARGET) is None
+        if is_left:
+            self._remove(directory)
 
     def uploads(self) -> list[tuple[bytes, str]]:
         """Return the uploads of this base that have not ended, each with its path.
 
-        Those of other bases, also below this one, are not looked for.
+        Those of other bases, also below this one, are not looked for, and those of other users are
+        left out if they may not be read.
         """
-        found = [(one, self._own_target(one, _TARGET)) for one in self._directories()]
-        return sorted(
-            (paths.basename(directory).encode("ascii"), target)
-            for directory, target in found
-            if target is not None
-        )
+        found = []
+        for directory in self._directories():
+            with contextlib.suppress(PermissionError):
+                target = self._own_target(directory, _TARGET)
+                if target is not None:
+                    found.append((paths.basename(directory).encode("ascii"), target))
+        return sorted(found)
 
     def _directories(self) -> list[str]:
         """Return where uploads are, or what is left of them; some may be of another base."""
@@ -519,6 +526,14 @@ class _OnlyCopy(Publication):
         except FileNotFoundError:
             return False
         return True
+
+
+@contextlib.contextmanager
+def _others_stay() -> Iterator[None]:
+    try:
+        yield
+    except PermissionError as refusal:
+        _log.warning("what another user uploads, or has left, stays: %s", refusal)
 
 
 def _new_name(stem: str) -> str:

@@ -12,7 +12,7 @@ import uuid
 import hflush
 import pytest
 from hflush import capabilities
-from hflush.multipart import COLLECTOR, MultipartUploader
+from hflush.multipart import MultipartUploader
 from support.data import dataset
 from support.stores import S3Store, Store
 from support.waiting import Task, together, wait_until
@@ -25,6 +25,11 @@ UNKNOWN = {
     "hdfs": b"0" * 32,
     "s3": b'["%s", "bm8tc3VjaC11cGxvYWQ", "", true]',  # %s: the path
 }
+
+
+def parts_of(upload: bytes) -> str:
+    """The directory of an upload."""
+    return f".hflush-upload.{upload.decode()}"
 
 
 @pytest.fixture
@@ -104,7 +109,7 @@ def test_parts_are_joined_in_order(store: Store, uploader: MultipartUploader, pa
         sent = io.BytesIO(data) if number % 2 else memoryview(data)
         parts[number] = uploader.put_part(upload, path, number, number == max(numbers), sent)
         assert not store.fs.exists(path)
-        assert store.on_disk()[:1] == ([] if store.name == "s3" else [COLLECTOR])
+        assert store.on_disk()[:1] == ([] if store.name == "s3" else [parts_of(upload)])
     handle = uploader.complete(upload, path, parts)
     assert store.read(path) == b"".join(dataset(size + number) for number in sorted(numbers))
     if store.fs.has_path_capability(path, capabilities.PATH_HANDLES):
@@ -591,7 +596,7 @@ def test_one_that_still_completes_does_not_hinder_the_end(
     with (
         faults.gate("open", "*/joined.*", limit=1) as late,
         faults.gate("sync", "*/joined.*", skip=1) as joined_late,
-        faults.gate("unlink", "*.hflush-uploads/*", limit=1) as removing,
+        faults.gate("unlink", "*.hflush-*/*", limit=1) as removing,
     ):
         second = Task(uploader.complete, upload, path, parts)
         late.wait_for(1)
@@ -614,12 +619,31 @@ def test_parts_that_stay_are_no_failure(faults, store: Store, uploader, path: st
     """A file that is published is reported as published; a warning names what is left."""
     upload = uploader.start_upload(path)
     parts = {1: uploader.put_part(upload, path, 1, True, b"data")}
-    rule = faults.fail("unlink", errno.EIO, "*.hflush-uploads/*", limit=1)
+    rule = faults.fail("unlink", errno.EIO, "*.hflush-*/*", limit=1)
     uploader.complete(upload, path, parts)
     assert rule.applied == 1
     assert store.read(path) == b"data"
     assert upload.decode() in caplog.text
     assert uploader.uploads() == []
+
+
+@pytest.mark.stores("hdfs")
+def test_two_users_of_one_base(store: Store):
+    """The first shuts the second out of nothing but its own uploads."""
+    with store.public_directory() as base:
+        store.chmod(base, 0o777)
+        uploader = store.fs.create_multipart_uploader(base)
+        first = uploader.start_upload(f"{base}/first")
+        snippet = """
+uploader = fs.create_multipart_uploader(base)
+upload = uploader.start_upload(path)
+uploader.complete(upload, path, {1: uploader.put_part(upload, path, 1, True, b"data")})
+uploader.start_upload(path)
+result = uploader.abort_uploads_under_path(base)
+"""
+        assert store.unprivileged().run(snippet, base=base, path=f"{base}/second") == 1
+        assert uploader.uploads() == [(first, f"{base}/first")]
+        assert store.read(f"{base}/second") == b"data"
 
 
 @pytest.mark.stores("hdfs")

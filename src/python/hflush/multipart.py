@@ -1,11 +1,11 @@
 """Files made of parts that several processes write: begin, put parts in any order, complete.
 
 Made by :meth:`hflush.FileSystem.create_multipart_uploader`, for raw local files and HDFS. The parts
-of an upload are ordinary files in a hidden directory, ``.hflush-uploads/<upload>/<number>.<part>``,
-in the directory that the uploader was made for; Hadoop and Spark ignore names that begin
-with a dot. :meth:`MultipartUploader.complete` joins them there and renames the result, which is on
-disk, to its path in one step; so the base and the path are on one volume. Where a store can concat
-(HDFS), joining moves no data.
+of an upload are ordinary files in a hidden directory, ``.hflush-upload.<upload>/<number>.<part>``,
+in the directory that the uploader was made for: all users who may write there may upload. Hadoop
+and Spark ignore names that begin with a dot. :meth:`MultipartUploader.complete` joins them there
+and renames the result, which is on disk, to its path in one step; so the base and the path are on
+one volume. Where a store can concat (HDFS), joining moves no data.
 
 Notes
 -----
@@ -20,6 +20,7 @@ import hashlib
 import json
 import logging
 import os
+import re
 import uuid
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any, BinaryIO
@@ -48,11 +49,13 @@ if TYPE_CHECKING:
         def _resolve_to_change(self, path: StrPath) -> str: ...
 
 
-__all__ = ["COLLECTOR", "MultipartUploader"]
+__all__ = ["MultipartUploader"]
 
 _log = logging.getLogger(__name__)
 
-COLLECTOR = ".hflush-uploads"
+_PARTS = ".hflush-upload."  # and the upload: the directory of its parts
+_ENDED = ".hflush-ended."  # the same, of one that has ended, until it is removed
+_DIRECTORY = re.compile(r"\.hflush-(upload|ended)\.[0-9a-f]{32}")
 _TARGET = "target"
 _TAKEN = "taken"
 _JOINED = "joined"
@@ -256,17 +259,11 @@ class MultipartUploader(UploaderBelow):
 
     _filesystem: FileSystem
 
-    def __init__(self, filesystem: FileSystem, base: str) -> None:
-        super().__init__(filesystem, base)
-        self._collector = paths.child(base, COLLECTOR)
-        # For uploads to the base itself, if that is a file.
-        self._collector_beside = paths.child(paths.parent(base), COLLECTOR)
-
     # --- one upload ---
 
     def _start(self, path: str) -> bytes:
         name = uuid.uuid4().hex
-        directory = paths.child(self._collector_of(path), name)
+        directory = self._directory_of(path, name)
         self._filesystem.mkdirs(directory)
         with self._create(paths.child(directory, _TARGET)) as out:
             out.write(json.dumps(path).encode("ascii"))
@@ -293,7 +290,7 @@ class MultipartUploader(UploaderBelow):
         try:
             status = publish(directory, chosen, resolved)
         except LeaseLostError as lost:  # another caller has ended the upload
-            raise _unknown_upload(paths.basename(directory), resolved) from lost
+            raise _unknown_upload(_name_of(directory), resolved) from lost
         try:
             self._remove(directory)
         except OSError as failure:  # not a failure: the file is published
@@ -320,14 +317,14 @@ class MultipartUploader(UploaderBelow):
 
     def _remove_left(self, directory: str, path: str) -> None:
         """Remove what a killed end, or start, leaves of an upload to a file at or below a path."""
-        if paths.basename(directory).startswith("."):  # ended, to whatever path
+        if paths.basename(directory).startswith(_ENDED):  # to whatever path
             self._drop(directory)
             return
         target = self._own_target(directory, _TAKEN)
         if target is not None:
             is_left = paths.is_under(target, path)
         else:  # perhaps one that has no path yet, which goes with all uploads of the base
-            is_all = path == self.base and paths.parent(directory) == self._collector
+            is_all = path == self.base == paths.parent(directory)
             is_left = is_all and self._own_target(directory, _TARGET) is None
         if is_left:
             self._remove(directory)
@@ -343,20 +340,18 @@ class MultipartUploader(UploaderBelow):
             with contextlib.suppress(PermissionError):
                 target = self._own_target(directory, _TARGET)
                 if target is not None:
-                    found.append((paths.basename(directory).encode("ascii"), target))
+                    found.append((_name_of(directory).encode("ascii"), target))
         return sorted(found)
 
     def _directories(self) -> list[str]:
         """Return where uploads are, or what is left of them; some may be of another base."""
-        collectors = {self._collector_beside}
-        if self._filesystem.is_directory(self.base):
-            collectors.add(self._collector)  # which for the root is the same
-        found = []
-        for collector in collectors:
-            with contextlib.suppress(FileNotFoundError):
-                listed = self._filesystem.list_status(collector)
-                found += [paths.child(collector, paths.basename(one.path)) for one in listed]
-        return found
+        is_directory = self._filesystem.is_directory(self.base)
+        place = self.base if is_directory else paths.parent(self.base)
+        try:
+            names = [paths.basename(one.path) for one in self._filesystem.list_status(place)]
+        except FileNotFoundError:
+            return []
+        return [paths.child(place, name) for name in names if _DIRECTORY.fullmatch(name)]
 
     def _own_target(self, directory: str, file: str) -> str | None:
         """Return the path that a file of an upload's directory names; None if not of this base."""
@@ -364,12 +359,14 @@ class MultipartUploader(UploaderBelow):
             target = self._target(directory, file)
         except FileNotFoundError:
             return None
-        return target if self._collector_of(target) == paths.parent(directory) else None
+        return target if self._directory_of(target, _name_of(directory)) == directory else None
 
     # --- how ---
 
-    def _collector_of(self, path: str) -> str:
-        return self._collector_beside if path == self.base else self._collector
+    def _directory_of(self, path: str, name: str) -> str:
+        """Return the directory of an upload to a path: beside the base if that is a file."""
+        place = paths.parent(self.base) if path == self.base else self.base
+        return paths.child(place, f"{_PARTS}{name}")
 
     def _refuse_directory(self, path: str) -> None:
         if self._filesystem.is_directory(path):
@@ -379,7 +376,7 @@ class MultipartUploader(UploaderBelow):
         """Return the directory of an upload to `path`."""
         name = _decoded(upload, "an upload")
         resolved = self._resolve(path)
-        directory = paths.child(self._collector_of(resolved), name)
+        directory = self._directory_of(resolved, name)
         if not (len(name) == 32 and name.isalnum()):
             raise _unknown_upload(name, resolved)
         try:
@@ -394,7 +391,7 @@ class MultipartUploader(UploaderBelow):
         with self._filesystem.open(paths.child(directory, file)) as stream:
             text = stream.read()
         if not text:  # begun this moment, or its writer died: its id was never returned
-            raise _unknown_upload(paths.basename(directory), directory)
+            raise _unknown_upload(_name_of(directory), directory)
         return str(json.loads(text))
 
     def _create(self, path: str) -> FSDataOutputStream:
@@ -403,7 +400,7 @@ class MultipartUploader(UploaderBelow):
             return self._filesystem.create(path, overwrite=False, recursive=False)
         except FileNotFoundError as gone:
             directory = paths.parent(path)
-            raise _unknown_upload(paths.basename(directory), directory) from gone
+            raise _unknown_upload(_name_of(directory), directory) from gone
 
     @contextlib.contextmanager
     def _removed_on_failure(self, path: str) -> Iterator[None]:
@@ -491,7 +488,7 @@ class MultipartUploader(UploaderBelow):
             # Only one caller finds the target; a rename without replacing is not had everywhere.
             self._rename_in(directory, _TARGET, _TAKEN)
         except FileNotFoundError:
-            raise _unknown_upload(paths.basename(directory), path) from None
+            raise _unknown_upload(_name_of(directory), path) from None
 
     def _rename_in(self, directory: str, old: str, new: str) -> None:
         source, target = paths.child(directory, old), paths.child(directory, new)
@@ -503,7 +500,7 @@ class MultipartUploader(UploaderBelow):
         A caller that still completes or puts a part then finds no directory, instead of adding
         files to one that is being emptied.
         """
-        ended = paths.child(paths.parent(directory), f".{paths.basename(directory)}")
+        ended = paths.child(paths.parent(directory), f"{_ENDED}{_name_of(directory)}")
         with contextlib.suppress(FileNotFoundError):  # an abort of all uploads has done it
             self._filesystem.rename(directory, ended, Rename.OVERWRITE)
             self._drop(ended)
@@ -511,8 +508,6 @@ class MultipartUploader(UploaderBelow):
     def _drop(self, ended: str) -> None:
         with contextlib.suppress(FileNotFoundError):  # another program removes it, too
             self._filesystem.delete(ended, recursive=True)
-        with contextlib.suppress(OSError):  # other uploads are in it
-            self._filesystem.delete(paths.parent(ended))
 
 
 class _OnlyCopy(Publication):
@@ -538,6 +533,10 @@ def _others_stay() -> Iterator[None]:
 
 def _new_name(stem: str) -> str:
     return f"{stem}.{uuid.uuid4().hex}"
+
+
+def _name_of(directory: str) -> str:
+    return directory.rpartition(".")[2]
 
 
 def _unknown_upload(name: str, path: str) -> FileNotFoundError:

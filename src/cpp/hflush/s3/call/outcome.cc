@@ -309,9 +309,10 @@ std::optional<Failure> judge_no_body(const env::HttpResult& result, const Signin
 
 // Web servers give their pages ETags, too.
 std::optional<Failure> judge_etag(const env::HttpResult& result, const Signing& signing) {
-  if (auto failure = judge_no_body(result, signing)) return failure;
-  if (!result.head.header("etag").empty()) return std::nullopt;
-  return ambiguous(result.head, "an answer without ETag");
+  if (const auto document = error_document(result.body)) return refused(result, document, signing);
+  if (result.head.header("etag").empty()) return ambiguous(result.head, "an answer without ETag");
+  if (!result.head.header("content-type").starts_with("text/html")) return std::nullopt;
+  return ambiguous(result.head, "a page of a web server, with an ETag: not a store's answer");
 }
 
 std::optional<Failure> judge_head(const env::HttpResult& result) {

@@ -162,7 +162,7 @@ def test_a_part_that_is_larger_than_it_lies_on_disk() -> None:
     body = """
         with fs.create("/o") as out:
             out.write(bytes(40 * MIB))
-            say(held=settled(held))
+            say(held=held())
     """
     with ForgetfulS3() as server:
         conf = {"hflush_s3_memory_total": "32M", "fs_s3a_multipart_size": "64M"}

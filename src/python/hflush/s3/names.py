@@ -88,8 +88,8 @@ class S3Names(FileSystem):
 
     def __init__(self, scheme: str, authority: str, conf: Configuration) -> None:
         check_keys(conf, (HADOOP_PREFIX, OWN_PREFIX), KNOWN_KEYS, authority)
-        self._settings_of_bucket = Settings.read(conf.settled(), authority, None)
         super().__init__(scheme, authority, conf)
+        self._settings_of_bucket = Settings.read(self._conf, authority, None)
         source = source_of(self._settings_of_bucket.keys)
         self._bucket = Bucket(self._settings_of_bucket, source, self.uri.rstrip("/"))
         _limit_memory(self._settings_of_bucket.memory_total)

@@ -157,6 +157,8 @@ def test_a_stage_that_is_repeated(spark: Spark, store: Store) -> None:
     done = run_program(STAGES.format(tests=str(TESTS), rows=ROWS, out=url, conf=conf))
     assert done.returncode == 0, done.stderr
     assert int(done.stdout) > 0
+    if store.name == "s3":  # an attempt of the first run may end after the commit
+        vacuum(url, store.conf, older_than=0)
     assert visible(spark, url, store) == list(range(ROWS))
 
 

@@ -51,6 +51,14 @@ std::size_t read_into(Source& file, std::int64_t position, const py::object& out
   return read_at(file, at, buffer.writable_bytes());
 }
 
+// The length of a local file is asked of its disk, or of the server that it is mounted from.
+std::uint64_t length_in_bytes(const Source& file) {
+  return value([&file] {
+    const GilUntilSleep held;
+    return file.length();
+  }());
+}
+
 // Of a file of length 0: those in /proc hold more than they say.
 py::bytes read_to_end(Source& file, std::uint64_t at, std::uint64_t asked) {
   constexpr std::uint64_t kPiece = 64U << 10U;
@@ -69,7 +77,7 @@ py::bytes read_to_end(Source& file, std::uint64_t at, std::uint64_t asked) {
 py::bytes read(Source& file, std::int64_t position, std::int64_t length) {
   const std::uint64_t at = position_of(position);
   const std::uint64_t asked = length_of(length);
-  const std::uint64_t size = value(file.length());
+  const std::uint64_t size = length_in_bytes(file);
   if (size == 0) return read_to_end(file, at, asked);
   const auto wanted = static_cast<std::size_t>(std::min(asked, size - std::min(size, at)));
   auto bytes = py::reinterpret_steal<py::bytes>(
@@ -113,7 +121,7 @@ void register_input_file(py::module_& module) {
   py::class_<Source>(module, "InputFile", py::is_final(), py::release_gil_before_calling_cpp_dtor())
       .def("read_into", &read_into, py::arg("position"), py::arg("out"))
       .def("read", &read, py::arg("position"), py::arg("length"))
-      .def("length", [](const Source& file) { return value(file.length()); })
+      .def("length", &length_in_bytes)
       .def("close", &close)
       .def("unbuffer", &unbuffer)
       .def("set_drop_behind", &set_drop_behind, py::arg("value"))

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cstdarg>
 #include <cstdlib>
 #include <cstring>
 #include <iostream>
@@ -18,7 +19,9 @@
 #include "env/http_server.h"
 #include "env/names.h"
 #include "hflush/env/answer.h"
+#include "hflush/env/curl_library.h"
 #include "hflush/env/epoll_loop.h"
+#include "hflush/env/http_exchange.h"
 #include "hflush/env/interrupt.h"
 #include "hflush/env/process.h"
 
@@ -1519,6 +1522,30 @@ TEST_CASE("a proxy that refuses, or is not there: named, without its password") 
   const HttpResult result = bench.fetch(request("GET", "http://s3.invalid/"));
   CHECK_FALSE(result.end.failure.ok());
   CHECK_FALSE(has(result.end.failure.message(), "secret"));
+}
+
+TEST_CASE("the authorities of a file stand for the system's, those of its directory, too") {
+  static std::set<CURLoption> taken_away;
+  taken_away.clear();
+  const Result<const CurlLibrary*> real = CurlLibrary::load();
+  REQUIRE(real.ok());
+  CurlLibrary curl = **real;
+  curl.easy_setopt = [](CURL*, CURLoption option, ...) {
+    va_list values;
+    va_start(values, option);
+    if (option / 10'000 == 1 && va_arg(values, const char*) == nullptr) taken_away.insert(option);
+    va_end(values);
+    return CURLE_OK;
+  };
+  CURL* const easy = (*real)->easy_init();
+  for (const char* const ca_file : {"", "/etc/own.pem"}) {
+    HttpSettings settings;
+    settings.ca_file = ca_file;
+    HttpExchange exchange(1, request("GET", "https://s3.invalid/"), nullptr);
+    REQUIRE(exchange.set_up(curl, easy, settings, {}, TimePoint{}).ok());
+    CHECK(taken_away.contains(CURLOPT_CAPATH) == !settings.ca_file.empty());
+  }
+  (*real)->easy_cleanup(easy);
 }
 
 // --- names

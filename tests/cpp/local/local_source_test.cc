@@ -7,6 +7,7 @@
 #include <thread>
 #include <vector>
 
+#include "hflush/base/before_sleep.h"
 #include "local/testing.h"
 
 namespace hflush::local {
@@ -50,6 +51,22 @@ TEST_CASE("an empty file ends at once") {
   const auto file = opened(root / "file");
   CHECK(read(*file, 0, 5).empty());
   CHECK(*file->length() == 0);
+}
+
+TEST_CASE("who asks for the length may have to wait for the server of a mount") {
+  class GivesUp final : public BeforeSleep {
+   public:
+    bool is_given_up = false;
+
+   private:
+    void before_sleep() noexcept override { is_given_up = true; }
+  };
+  const TemporaryDirectory root;
+  write_file(root / "file", "x");
+  const auto file = opened(root / "file");
+  const GivesUp kept;
+  CHECK(*file->length() == 1);
+  CHECK(kept.is_given_up);
 }
 
 TEST_CASE("what is missing, or is no file, is refused when it is opened") {

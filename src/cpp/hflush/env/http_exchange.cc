@@ -20,7 +20,9 @@ namespace {
 
 // By number: they are part of libcurl's ABI, and the headers may be older than the library.
 constexpr auto kProxyAuthorities = static_cast<CURLoption>(CURLOPTTYPE_OBJECTPOINT + 246);  // 7.52
-constexpr auto kMaxAgeOfConnection = static_cast<CURLoption>(CURLOPTTYPE_LONG + 288);       // 7.65
+constexpr auto kProxyAuthoritiesDirectory =
+    static_cast<CURLoption>(CURLOPTTYPE_OBJECTPOINT + 247);                            // 7.52
+constexpr auto kMaxAgeOfConnection = static_cast<CURLoption>(CURLOPTTYPE_LONG + 288);  // 7.65
 constexpr auto kPreRequestFunction =
     static_cast<CURLoption>(CURLOPTTYPE_FUNCTIONPOINT + 312);  // 7.80
 constexpr auto kPreRequestData = static_cast<CURLoption>(CURLOPTTYPE_OBJECTPOINT + 313);
@@ -187,6 +189,9 @@ Status HttpExchange::set_up(const CurlLibrary& curl, CURL* easy, const HttpSetti
   if (!settings.ca_file.empty()) {
     options.set(CURLOPT_CAINFO, settings.ca_file.c_str());
     options.prefer(kProxyAuthorities, settings.ca_file.c_str());
+    // Else those of the system's directory count, too.
+    options.prefer(CURLOPT_CAPATH, static_cast<const char*>(nullptr));
+    options.prefer(kProxyAuthoritiesDirectory, static_cast<const char*>(nullptr));
   }
   const std::string& proxy = is_https(request_.url) ? proxies.of_https : proxies.of_http;
   options.set(CURLOPT_PROXY, proxy.c_str());  // also the empty one, or it looks for another

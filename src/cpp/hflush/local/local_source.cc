@@ -9,6 +9,7 @@
 #include <limits>
 #include <utility>
 
+#include "hflush/base/before_sleep.h"
 #include "hflush/local/local_status.h"
 
 namespace hflush::local {
@@ -66,6 +67,7 @@ Result<std::size_t> LocalSource::pread(std::uint64_t position, MutableByteView o
 Result<std::uint64_t> LocalSource::length() const {
   HFLUSH_ASSIGN_OR_RETURN(const auto file, this->file());
   struct stat facts;
+  BeforeSleep::run();
   if (::fstat(file->get(), &facts) != 0) return Status::from_errno(errno, "status", path_);
   return static_cast<std::uint64_t>(facts.st_size);
 }

@@ -164,6 +164,9 @@ TEST_CASE("which refusals may come after the request was executed") {
   CHECK_FALSE(ambiguous(FailureKind::kTransient, 400, "RequestTimeout"));
   CHECK(ambiguous(FailureKind::kFinal, 200, "SomethingNew"));
   CHECK_FALSE(ambiguous(FailureKind::kFinal, 400, "InvalidPart"));
+  Failure too_long = answered(FailureKind::kFinal, 0);
+  too_long.may_be_executed = true;
+  CHECK(is_after(Repeat::kConditional, too_long));
   CHECK_FALSE(ambiguous(FailureKind::kPrecondition, 200, "PreconditionFailed"));
   // What publishes: unless the store says that it has too many requests.
   for (const char* const code : {"SlowDown", "SlowDownRead", "Throttling", "RequestThrottled",

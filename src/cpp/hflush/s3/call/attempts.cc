@@ -33,7 +33,7 @@ bool may_be_executed(const Failure& failure, Repeat repeat) noexcept {
     case FailureKind::kInProgress:
       return true;
     case FailureKind::kFinal:
-      return had_begun;
+      return had_begun || failure.may_be_executed;
     case FailureKind::kTransient:
       // AWS says so of what it has not received; MinIO when its drives are too slow.
       return had_begun || failure.http_status >= 500;

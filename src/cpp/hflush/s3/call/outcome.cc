@@ -222,6 +222,7 @@ Failure broken(const env::HttpResult& result) {
   Failure failure = failure_of_head(result.head);
   failure.transport = result.end.failure;
   failure.message = result.end.failure.message();
+  failure.may_be_executed = result.end.may_be_executed;
   if (result.end.is_unreadable || result.end.failure.error_number() == EMSGSIZE) {
     failure.kind = FailureKind::kFinal;  // it would be the same again
   } else if (failure.http_status == 503 || failure.http_status == 429) {
@@ -307,11 +308,13 @@ std::optional<Failure> judge_no_body(const env::HttpResult& result, const Signin
   return ambiguous(result.head, "a page instead of an answer without a body");
 }
 
-// Web servers give their pages ETags, too.
+// Web servers give their pages ETags, too. OpenStack Swift gives answers without a body that type.
 std::optional<Failure> judge_etag(const env::HttpResult& result, const Signing& signing) {
   if (const auto document = error_document(result.body)) return refused(result, document, signing);
   if (result.head.header("etag").empty()) return ambiguous(result.head, "an answer without ETag");
-  if (!result.head.header("content-type").starts_with("text/html")) return std::nullopt;
+  if (result.body.empty() || !result.head.header("content-type").starts_with("text/html")) {
+    return std::nullopt;
+  }
   return ambiguous(result.head, "a page of a web server, with an ETag: not a store's answer");
 }
 

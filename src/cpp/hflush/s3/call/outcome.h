@@ -52,14 +52,15 @@ Expect usual_expect(std::string_view method) noexcept;
 
 struct Failure {
   FailureKind kind = FailureKind::kFinal;
-  int http_status = 0;        // 0: no response
-  std::string code;           // S3's error code; empty without an error document
-  std::string message;        // S3's, or ours
-  std::string request_id;     // "x-amz-request-id / x-amz-id-2", as far as they came
-  std::string region;         // kAddress: where to ask, if it was said
-  std::string location;       // kAddress: the URL of a redirect, if it was said
-  bool is_temporary = false;  // kAddress: for this call only
-  bool is_of_store = true;    // of a response: what has neither a code nor a header of S3's is not
+  int http_status = 0;           // 0: no response
+  std::string code;              // S3's error code; empty without an error document
+  std::string message;           // S3's, or ours
+  std::string request_id;        // "x-amz-request-id / x-amz-id-2", as far as they came
+  std::string region;            // kAddress: where to ask, if it was said
+  std::string location;          // kAddress: the URL of a redirect, if it was said
+  bool is_temporary = false;     // kAddress: for this call only
+  bool may_be_executed = false;  // without a whole response: it was sent, whatever the kind
+  bool is_of_store = true;  // of a response: what has neither a code nor a header of S3's is not
   std::optional<env::Duration> retry_after;
   std::optional<std::int64_t> server_time_s;  // the Date header, seconds since 1970
   Status transport;                           // without a response: what broke

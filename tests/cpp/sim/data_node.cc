@@ -529,6 +529,7 @@ class DataNode::Receiver : public std::enable_shared_from_this<DataNode::Receive
     world_.note(name(), " packet ", header.sequence_number, " at ", header.offset_in_block, " of ",
                 header.data_size, header.sync_block ? " sync" : "",
                 header.last_in_block ? " last" : "");
+    bool passes_over = false;
     if (header.sequence_number != PipelineAck::kHeartbeat) {
       check(header, sums, data);
       if (node_.is_full_) {
@@ -540,7 +541,7 @@ class DataNode::Receiver : public std::enable_shared_from_this<DataNode::Receive
         complain({header.sequence_number, {TransferStatus::kErrorChecksum}});
         return false;
       }
-      keep(header, data);
+      passes_over = keep(header, data);
       const StoredReplica& own = replica();
       const bool is_partial = own.stored % own.checksum.bytes_per_checksum != 0;
       if (node_.restarts_in_a_chunk_ && is_partial && own.bytes.size() > own.stored) {
@@ -556,7 +557,7 @@ class DataNode::Receiver : public std::enable_shared_from_this<DataNode::Receive
                    " packets are under way");
     pending_.push_back({header.sequence_number, header.offset_in_block + header.data_size,
                         header.last_in_block, false, std::nullopt});
-    store(header.sync_block);
+    store(header.sync_block && !passes_over);
     return true;
   }
 
@@ -612,11 +613,14 @@ class DataNode::Receiver : public std::enable_shared_from_this<DataNode::Receive
     world_.require(all_acknowledged, name(), ": the last packet comes before all are acknowledged");
   }
 
-  void keep(const PacketHeader& header, std::string_view data) {
+  // Whether it has all of the data already: then it takes no notice of a sync either.
+  bool keep(const PacketHeader& header, std::string_view data) {
     std::string& bytes = replica().bytes;
+    const std::size_t before = bytes.size();
     bytes.resize(std::max<std::size_t>(bytes.size(), header.offset_in_block + data.size()));
     bytes.replace(header.offset_in_block, data.size(), data);
     received_ = bytes.size();
+    return !data.empty() && received_ == before;
   }
 
   // In order, one after the other.

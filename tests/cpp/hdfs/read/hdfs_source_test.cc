@@ -957,7 +957,7 @@ TEST_CASE(
   SUBCASE("or not: it is not taken for empty") {
     const auto opened = HdfsSource::open(cluster.context(), "/file", true, cluster.interrupt);
     REQUIRE_FALSE(opened.ok());
-    CHECK(has(opened.status().message(), "has 607 bytes or more and no replica on any DataNode"));
+    CHECK(has(opened.status().message(), "has 607 bytes or more and no replica with them on any"));
   }
 }
 
@@ -1006,7 +1006,7 @@ TEST_CASE("hdfs source: a last block that nobody has is waited for") {
   SUBCASE("in vain") {
     const auto opened = HdfsSource::open(cluster.context(), "/file", true, cluster.interrupt);
     REQUIRE_FALSE(opened.ok());
-    CHECK(has(opened.status().message(), "no replica on any DataNode, asked 4 times"));
+    CHECK(has(opened.status().message(), "no replica with them on any DataNode, asked 4 times"));
   }
   SUBCASE("until it comes") {
     cluster.locate = [&](int call) {

@@ -24,9 +24,9 @@ using testing::Cluster;
 
 using Answered = std::function<void(Result<std::int64_t>)>;
 
-LocatedBlock block_of(std::size_t replicas) {
+LocatedBlock block_of(std::size_t replicas, std::uint64_t recorded = 0) {
   LocatedBlock block;
-  block.block = {"pool", 7, 3, 0};
+  block.block = {"pool", 7, 3, recorded};
   for (std::size_t i = 0; i < replicas; ++i) {
     block.replicas.push_back(
         {loopback_node(static_cast<std::uint16_t>(9001 + i)), StorageType::kDisk, {}});
@@ -57,8 +57,8 @@ Result<std::int64_t> answer(char letter) {
 
 // What a search says after these answers, by replica, '.' for one that has not come: the length,
 // "due", or "unknown"; "again" if DataNodes are to be asked again.
-std::string after(const std::string& answers) {
-  const LocatedBlock block = block_of(answers.size());
+std::string after(const std::string& answers, std::uint64_t recorded = 0) {
+  const LocatedBlock block = block_of(answers.size(), recorded);
   LengthSearch search(block);
   for (std::size_t replica = 0; replica < answers.size(); ++replica) {
     if (answers[replica] != '.') search.answered(replica, answer(answers[replica]));
@@ -83,6 +83,14 @@ TEST_CASE("visible length: the first one that comes counts, and none only if all
   CHECK(after("ffs") == "again");
   CHECK(after("s.n") == "again");
   CHECK(after("s3") == "3");
+}
+
+TEST_CASE("READ-12: a DataNode that has lost recorded bytes does not say how long a block is") {
+  CHECK(after("57.", 7) == "7");
+  CHECK(after("08.", 7) == "8");
+  CHECK(after("5..", 7) == "due");
+  CHECK(after("5n0", 7) == "0");  // none for now
+  CHECK(after("5f", 7) == "unknown");
 }
 
 TEST_CASE("visible length: a DataNode that is starting is asked again, once for each answer") {

@@ -1125,6 +1125,47 @@ TEST_CASE("HSYNC-12: what was synced is synced on a new pipeline, before it is r
   }
 }
 
+TEST_CASE("HSYNC-12: what was sent with a sync is synced before it is sent again") {
+  WriteSettings settings;
+  settings.replacement_policy = ReplacementPolicy::kNever;
+  Harness h(small_target(), settings);
+  h.flush(Level::kDurable, 100);
+  h.build(located(1, 10, 3));
+  static_cast<void>(h.send_all());
+  h.actions.clear();
+  h.machine.connection_lost(h.pipeline(), kRefused, h.now, h.actions);
+  h.machine.reserved(located(1, 11, 0), h.now, h.actions);
+  const PacketHeader sync = first_header(h.set_up());
+  CHECK(sync.data_size == 0);
+  CHECK(sync.sync_block);
+  CHECK_FALSE(h.has<action::UpdatePipeline>());
+  h.ack(0, 2);
+  h.machine.registered({}, h.now, h.actions);
+  const PacketHeader data = first_header(h.send_all());
+  CHECK(data.data_size == 100);
+  CHECK_FALSE(h.has<action::Reached>());
+}
+
+TEST_CASE("HSYNC-12: a packet that was sent before does not carry a later sync") {
+  WriteSettings settings;
+  settings.replacement_policy = ReplacementPolicy::kNever;
+  Harness h(small_target(), settings);
+  h.write(100);
+  h.build(located(1, 10, 3));
+  static_cast<void>(h.send_all());
+  h.actions.clear();
+  h.machine.connection_lost(h.pipeline(), kRefused, h.now, h.actions);
+  h.flush(Level::kDurable);
+  h.machine.reserved(located(1, 11, 0), h.now, h.actions);
+  CHECK(h.set_up().empty());
+  h.machine.registered({}, h.now, h.actions);
+  CHECK_FALSE(first_header(h.send_all()).sync_block);
+  h.ack(0, 2);
+  CHECK_FALSE(h.has<action::Reached>());
+  h.ack(1, 2);
+  CHECK(h.has<action::Reached>());
+}
+
 TEST_CASE("HSYNC-12: an append syncs what an earlier stream may have synced, whoever fails") {
   WriteSettings settings;
   settings.replacement_policy = ReplacementPolicy::kNever;

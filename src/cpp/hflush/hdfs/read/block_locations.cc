@@ -73,7 +73,7 @@ Status BlockLocations::start(env::Interrupt& interrupt) {
         return Status(StatusCode::kIo,
                       "open: " + answer.last_block->block.to_string() + ", the last block, has " +
                           text(answer.last_block->block.length) +
-                          " bytes or more and no replica on any DataNode, asked " +
+                          " bytes or more and no replica with them on any DataNode, asked " +
                           std::to_string(retries + 1) + " times",
                       path_, EIO);
       }

@@ -63,13 +63,17 @@ void LengthSearch::answered(std::size_t replica, const Result<std::int64_t>& len
   } else if (*length < 0) {
     const char* const what = "restarted since the block was begun; recover_lease closes the file";
     node = {State::kFailed, Status(StatusCode::kIo, what)};
+  } else if (const auto shown = static_cast<std::uint64_t>(*length); shown < block_.block.length) {
+    node = {State::kWithout, Status(StatusCode::kIo, "shows " + std::to_string(shown) + " of the " +
+                                                         std::to_string(block_.block.length) +
+                                                         " bytes that the NameNode has recorded")};
   } else if (!length_) {
-    length_ = static_cast<std::uint64_t>(*length);
+    length_ = shown;
   }
 }
 
 LengthSearch::State LengthSearch::state_after(const Status& failure) {
-  if (is_class(failure.remote_class(), "ReplicaNotFoundException")) return State::kNoReplica;
+  if (is_class(failure.remote_class(), "ReplicaNotFoundException")) return State::kWithout;
   if (is_class(failure.remote_class(), "RetriableException")) return State::kStarting;
   return State::kFailed;
 }

@@ -17,8 +17,9 @@ namespace hflush::hdfs {
 
 // LengthSearch: what the answers of the DataNodes mean that were asked. Decisions without I/O.
 //
-//   a length     is the block's; nothing else is waited for
-//   no replica   the DataNode does not have it yet; if all say so, the block has no bytes
+//   a length     is the block's, unless the NameNode has recorded more; nothing else is waited for
+//   less, or     the DataNode has lost bytes, or does not have the block yet; if all say so, the
+//   no replica   block has no bytes for now
 //   starting     the DataNode is asked again
 //   any failure  another DataNode may know; if none does, the failure says what each one answered
 //
@@ -39,7 +40,7 @@ class LengthSearch {
   Status timed_out(env::Duration timeout) const;
 
  private:
-  enum class State : std::uint8_t { kAsked, kStarting, kNoReplica, kFailed };
+  enum class State : std::uint8_t { kAsked, kStarting, kWithout, kFailed };
   struct Asked {
     State state = State::kAsked;
     Status failure{};
@@ -54,9 +55,9 @@ class LengthSearch {
 };
 
 // Asks all replicas of `block` at once for the bytes that they show to readers: the first length
-// counts. 0 if no DataNode has its replica yet. Answers within dfs.client.socket-timeout, whatever
-// becomes of the DataNodes. Runs on the thread that calls, and can be interrupted. Requires:
-// replicas.
+// counts. 0 if no DataNode has its replica yet, with what is recorded of it. Answers within
+// dfs.client.socket-timeout, whatever becomes of the DataNodes. Runs on the thread that calls, and
+// can be interrupted. Requires: replicas.
 Result<std::uint64_t> visible_length(const ReadContext& context, const LocatedBlock& block,
                                      env::Interrupt& interrupt);
 

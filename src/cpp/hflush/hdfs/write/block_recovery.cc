@@ -331,10 +331,9 @@ BlockRecovery::Outcome BlockRecovery::found(Result<LocatedBlock> answer, env::Ti
 // may be back.
 BlockRecovery::Outcome BlockRecovery::none_found(env::TimePoint now, Actions& actions) {
   if (std::optional<Outcome> returned = take_back(now)) return *std::move(returned);
-  const Recoveries& known = stream_.recoveries;
-  if (!has_tries_left() && now - known.replacement->uncopied.front().failed_at >= delays_.total()) {
-    return not_copied(broken_.fault, now);
-  }
+  const auto& uncopied = stream_.recoveries.replacement->uncopied;
+  const bool is_long_ago = !uncopied.empty() && now - uncopied.front().failed_at >= delays_.total();
+  if (!has_tries_left() && is_long_ago) return not_copied(broken_.fault, now);
   const bool asked_first = std::get<Finding>(state_).avoided == Avoided::kAllFailed;
   if (needs_another() && asked_first && can_take_one_back()) {
     return find(now, actions, Avoided::kFailedForGood);

@@ -4,8 +4,8 @@
 //   kReserving    a block that exists is set up again: updateBlockForPipeline asked
 //   kConnecting   to the first DataNode
 //   kSettingUp    WRITE_BLOCK sent
-//   kSyncing      hsync has promised something of the block, or it is a block of an append, of
-//                 which an earlier stream may have: an empty packet with a sync is sent
+//   kSyncing      hsync has promised something of the block, or is about to, or it is a block of an
+//                 append, of which an earlier stream may have: an empty packet with a sync is sent
 //   kRegistering  a block that exists: updatePipeline asked; a node that fails meanwhile is noted
 //   kStreaming    packets are sent, acks received
 //   kDraining     the block's last packet waits for the acks of all others
@@ -21,7 +21,8 @@
 // A DataNode takes the new generation stamp by renaming the file of sums, without a sync: a power
 // cut may undo that, and a replica with an older stamp than the NameNode's is not used any more. So
 // before the NameNode gets the new stamp, every DataNode of the new pipeline, one that has only
-// just got a copy of the block too, syncs the replica and its directory: kSyncing.
+// just got a copy of the block too, syncs the replica and its directory: kSyncing. So it is before
+// packets with a sync are sent again: a DataNode passes over data that it has, and over its sync.
 //
 // A block that broke when its last packet was sent may be ended at some of its DataNodes and not at
 // others. Where the last packet carries a sync, the pipeline is set up as that of an append is
@@ -73,8 +74,8 @@ class BlockWriter {
     LocatedBlock located;
     std::uint64_t released_length = 0;  // what a node may have of it
     WriteStage stage = WriteStage::kSetupCreate;
-    // hsync has promised something of it: an acknowledged packet carried a sync; or it was there
-    // before this stream, and an earlier one may have synced it.
+    // hsync has promised something of it, or is about to: a packet that was sent carried a sync; or
+    // it was there before this stream, and an earlier one may have synced it.
     bool is_synced = false;
     bool is_ending = false;  // its last packet was sent
     // Its first pipeline may fail early: another block can take the place of this one.

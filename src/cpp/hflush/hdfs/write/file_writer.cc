@@ -173,7 +173,7 @@ void FileWriter::sync(stream::Level level, std::span<stream::Packet> packets, en
 
 void FileWriter::sync_newest_block() {
   PacketQueue& packets = stream_.packets;
-  if (packets.has_waiting()) {
+  if (packets.has_waiting() && !packets.newest().was_released) {
     packets.mark_newest_for_sync();
   } else if (packets.empty() || !packets.newest().sync) {
     packets.push_empty(PacketQueue::Kind::kSync, true, newest_block_start_, put_);

@@ -32,6 +32,11 @@ void PacketQueue::mark_last_packets_for_sync() noexcept {
   }
 }
 
+bool PacketQueue::has_unacknowledged_sync() const noexcept {
+  const auto end = entries_.begin() + static_cast<std::ptrdiff_t>(released_);
+  return std::any_of(entries_.begin(), end, [](const Entry& entry) { return entry.sync; });
+}
+
 const PacketQueue::Entry& PacketQueue::release(env::TimePoint now) noexcept {
   HFLUSH_DCHECK(has_waiting());
   Entry& entry = entries_[released_++];
@@ -83,6 +88,7 @@ void PacketQueue::acknowledge() noexcept {
 std::size_t PacketQueue::rewind() noexcept {
   std::size_t bytes = sent_part_;
   for (std::size_t i = 0; i < sent_; ++i) bytes += entries_[i].wire.size();
+  for (std::size_t i = 0; i < released_; ++i) entries_[i].was_released = true;
   released_ = sent_ = sent_part_ = 0;
   return bytes;
 }

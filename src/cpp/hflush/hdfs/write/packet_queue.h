@@ -39,6 +39,7 @@ class PacketQueue {
     std::uint64_t end_in_file = 0;
     Kind kind = Kind::kData;
     bool sync = false;
+    bool was_released = false;  // on a pipeline before: its DataNodes may have it
     env::TimePoint released_at;
     std::optional<stream::Packet> packet;
     std::array<std::byte, PacketHeader::kMaxSize> header{};  // of an empty packet
@@ -52,6 +53,8 @@ class PacketQueue {
   std::size_t size() const noexcept { return entries_.size(); }
   bool has_waiting() const noexcept { return released_ < entries_.size(); }
   bool has_unacknowledged() const noexcept { return released_ > 0; }
+  // Whether one of those that are released carries a sync.
+  bool has_unacknowledged_sync() const noexcept;
   // Of the newest packet of all, and of the newest that is acknowledged; -1 before the first one.
   std::int64_t newest_sequence_number() const noexcept { return next_sequence_number_ - 1; }
   std::int64_t acknowledged_sequence_number() const noexcept {
@@ -77,9 +80,11 @@ class PacketQueue {
     HFLUSH_DCHECK(has_waiting());
     return entries_[released_];
   }
-  // The newest packet, or the next waiting one, will carry a sync. Requires: has_waiting().
+  // The newest packet, or the next waiting one, will carry a sync. A DataNode passes over a packet
+  // of data that it has already, and over its sync: the newest may not have been released before.
+  // Requires: has_waiting().
   void mark_newest_for_sync() noexcept {
-    HFLUSH_DCHECK(has_waiting());
+    HFLUSH_DCHECK(has_waiting() && !newest().was_released);
     entries_.back().sync = true;
   }
   void mark_next_for_sync() noexcept {

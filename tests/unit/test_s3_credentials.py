@@ -246,6 +246,17 @@ class TestBotocore:
         monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "s")
         assert source.own() == source.get() == source.get(newer=True) == ("FILE", "s", "", None)
 
+    def test_the_default_profile_of_before(self, files: Any, monkeypatch: pytest.MonkeyPatch):
+        """No other one that is named later is asked, neither for what is used nor sent."""
+        monkeypatch.delenv("AWS_PROFILE")
+        shared = "[{}]\naws_access_key_id={}\naws_secret_access_key=s\n"
+        profiles = shared.format("default", "DEFAULT") + shared.format("play", "PLAY")
+        files.with_name("credentials").write_text(profiles)
+        source = source_of(keys())
+        monkeypatch.setenv("AWS_PROFILE", "play")
+        default = ("DEFAULT", "s", "", None)
+        assert source.own() == source.get() == source.get(newer=True) == default
+
     def test_a_profile_by_its_name(self, files: Any, monkeypatch: pytest.MonkeyPatch):
         """The key comes before the environment's profile and its keys, for profiles only."""
         monkeypatch.setenv("AWS_PROFILE", "play")
@@ -674,4 +685,4 @@ def test_a_process_ends_beside_the_thread():
 
 
 def test_botocore_is_only_imported_when_needed():
-    assert BotocoreSource(())._session is None
+    assert BotocoreSource((), "")._session is None

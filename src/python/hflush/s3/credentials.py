@@ -229,18 +229,22 @@ class BotocoreSource(Source):
         botocore's names of the ways to try, which is done in its order; if there are none all of
         them, but for keys of the environment, which :class:`EnvironmentSource` has.
     profile : str
-        Which profile of AWS's files is used; if it is empty that of ``AWS_DEFAULT_PROFILE``, of
-        ``AWS_PROFILE``, or the default one.
+        Which profile of AWS's files is used; if it is empty the default one.
     file : str
         The file that is read in the place of AWS's, if it is not empty.
+    is_alone : bool
+        Whether no variables beside the profile are heeded, such as those of a web identity.
     """
 
     can_refresh = True
 
-    def __init__(self, methods: Sequence[str] = (), profile: str = "", file: str = "") -> None:
+    def __init__(
+        self, methods: Sequence[str], profile: str, file: str = "", *, is_alone: bool = False
+    ) -> None:
         self._methods = tuple(methods)
         self._profile = profile
         self._file = file
+        self._is_alone = is_alone
         self._lock = threading.RLock()
         self._session: Any = None
         self._found: Any = None
@@ -300,11 +304,10 @@ class BotocoreSource(Source):
             ) from missing
         try:
             profile = self._profile or None
-            # All ways: where a program names a profile botocore skips a web identity of variables.
-            named = (
-                {"profile": (None, None, profile, None)} if profile and not self._methods else {}
-            )
-            self._session = botocore.session.Session(named, profile=None if named else profile)
+            # In the place of AWS_PROFILE, which may name another by now.
+            known = {"profile": (None, None, profile, None)}
+            alone = profile if self._is_alone else None
+            self._session = botocore.session.Session(known, profile=alone)
             for kind in ("config_file", "credentials_file") if self._file else ():
                 self._session.set_config_variable(kind, self._file)
             return self._find(self._session)
@@ -335,6 +338,8 @@ class AssumedRoleSource(BotocoreSource):
         Of STS: botocore's arguments of a client, and of its configuration.
     role : mapping
         The arguments of AssumeRole.
+    profile : str
+        Of AWS's files, for the rest of the client.
     """
 
     def __init__(
@@ -343,8 +348,9 @@ class AssumedRoleSource(BotocoreSource):
         server: Mapping[str, Any],
         way: Mapping[str, Any],
         role: Mapping[str, Any],
+        profile: str,
     ) -> None:
-        super().__init__()
+        super().__init__((), profile)
         self._base = base
         self._server = server
         self._way = way
@@ -436,7 +442,7 @@ class DefaultSource(_FirstOf):
         self._first = tuple(first)
         self._environment = environment
         self._profile = named_profile(environment)
-        self._botocore = BotocoreSource(profile=self._profile)
+        self._botocore = BotocoreSource((), self._profile)
 
     def _local(self) -> Sequence[Source]:
         return *self._first, BotocoreSource(_PROFILE, self._profile)
@@ -613,11 +619,10 @@ def _provider(name: str, keys: BucketConfiguration, env: Mapping[str, str]) -> S
     if simple in _BOTOCORE_PROVIDERS:
         methods = _BOTOCORE_PROVIDERS[simple]
         if methods is not _PROFILE:
-            return BotocoreSource(methods)
+            return BotocoreSource(methods, named_profile(env))
         name, file = keys.profile()
-        # By its name always: without one botocore heeds variables beside the profile.
-        profile = BotocoreSource(methods, name or named_profile(env) or "default", file)
-        return _or_sent(keys, profile)
+        name = name or named_profile(env) or "default"
+        return _or_sent(keys, BotocoreSource(methods, name, file, is_alone=True))
     served = sorted({*known, *_BOTOCORE_PROVIDERS, *_DEFAULT_PROVIDERS})
     raise ValueError(
         f"fs.s3a.aws.credentials.provider: {name} is not known here; there are {', '.join(served)}"
@@ -652,7 +657,7 @@ def _assumed_role(keys: BucketConfiguration, env: Mapping[str, str]) -> Source:
         host = place.hostname or ""
     way, server["verify"] = way_to(host, keys)
     base = ListedSource([(_simple(name), _provider(name, keys, env)) for name in names])
-    return AssumedRoleSource(base, server, way, role)
+    return AssumedRoleSource(base, server, way, role, named_profile(env))
 
 
 # --- newer ones -----------------------------------------------------------------------------------

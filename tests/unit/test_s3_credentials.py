@@ -24,6 +24,7 @@ from hflush.s3.bucket import Bucket
 from hflush.s3.credentials import (
     BotocoreSource,
     Credentials,
+    ListedSource,
     Refresher,
     Source,
     source_of,
@@ -257,6 +258,20 @@ class TestBotocore:
         default = ("DEFAULT", "s", "", None)
         assert source.own() == source.get() == source.get(newer=True) == default
 
+    @pytest.mark.parametrize("name", ["", "ProfileCredentialsProvider"])
+    def test_keys_that_are_gone_for_a_while(self, files: Any, name: str):
+        """Those of the other file are not taken: they may be another identity's."""
+        files.write_text("[profile work]\naws_access_key_id=OTHER\naws_secret_access_key=s\n")
+        source = source_of(providers(name) if name else keys())
+        first, shared = source.get(), files.with_name("credentials")
+        content = shared.read_text()
+        shared.write_text("")
+        with pytest.raises(PermissionError, match="any more"):
+            source.get(newer=True)
+        assert first == source.get() == source.own() == ("FILE", "s", "", None)
+        shared.write_text(content.replace("FILE", "NEW"))
+        assert source.get(newer=True) == ("NEW", "s", "", None)
+
     def test_a_profile_by_its_name(self, files: Any, monkeypatch: pytest.MonkeyPatch):
         """The key comes before the environment's profile and its keys, for profiles only."""
         monkeypatch.setenv("AWS_PROFILE", "play")
@@ -454,7 +469,7 @@ class Scripted(Source):
 
     can_refresh = True
 
-    def __init__(self, *given: Credentials | Exception) -> None:
+    def __init__(self, *given: Credentials | Exception | None) -> None:
         self.given = list(given)
         self.asked: list[bool] = []
 
@@ -469,6 +484,16 @@ class Scripted(Source):
 FIRST = Credentials("A", "a", "", None)
 SECOND = Credentials("B", "b", "t", None)
 THIRD = Credentials("C", "c", "t", None)
+
+
+@pytest.mark.parametrize("later", [PermissionError("down"), None])
+def test_the_first_that_has_some_is_asked_from_then_on(later: Exception | None):
+    """What the next one has may be another identity's, or none at all."""
+    listed = ListedSource([("first", Scripted(FIRST, later)), ("second", Scripted(SECOND))])
+    assert listed.get() == FIRST
+    for newer in (False, True):
+        with pytest.raises(PermissionError, match=r"down|any more"):
+            listed.get(newer)
 
 
 @pytest.fixture(autouse=True)

@@ -227,7 +227,8 @@ class BotocoreSource(Source):
     ----------
     methods : sequence of str
         botocore's names of the ways to try, which is done in its order; if there are none all of
-        them, but for keys of the environment, which :class:`EnvironmentSource` has.
+        them, but for keys of the environment, which :class:`EnvironmentSource` has. The first that
+        leads to credentials is the only one from then on.
     profile : str
         Which profile of AWS's files is used; if it is empty the default one.
     file : str
@@ -260,9 +261,10 @@ class BotocoreSource(Source):
         """
         with self._lock:
             if self._found is None or newer:
-                self._found = self._load()
-            if self._found is None:
-                return None
+                found = self._load()
+                if found is None:
+                    return None
+                self._found = found
             try:
                 frozen = self._found.get_frozen_credentials()
             except Exception as failure:
@@ -274,7 +276,7 @@ class BotocoreSource(Source):
 
     def own(self) -> Credentials | None:
         """Return what a profile keeps."""
-        if self._methods != _PROFILE:
+        if not set(self._methods).issubset(_PROFILE):
             return None
         with self._lock:
             self._found = self._found or self._load()
@@ -316,13 +318,13 @@ class BotocoreSource(Source):
 
     def _find(self, session: Any) -> Any:
         ways = session.get_component("credential_provider")
-        if not self._methods:
-            if EnvironmentSource(os.environ).get():  # they were set later
-                ways.remove("env")
-            return ways.load_credentials()
+        if EnvironmentSource(os.environ).get():  # they were set later
+            ways.remove("env")
         for provider in ways.providers:
-            found = provider.load() if provider.METHOD in self._methods else None
+            is_wanted = not self._methods or provider.METHOD in self._methods
+            found = provider.load() if is_wanted else None
             if found is not None:
+                self._methods = (provider.METHOD,)  # others may lead to another identity
                 return found
         return None
 
@@ -396,9 +398,32 @@ def _refusal(message: str) -> PermissionError:
 
 
 class _FirstOf(Source):
-    """Several, of which the one that had credentials last answers."""
+    """Several, of which the first that has credentials answers from then on.
+
+    What the others have may be another identity's.
+    """
 
     _chosen: Source | None = None
+
+    def get(self, newer: bool = False) -> Credentials:
+        """Return those of the first source that has some.
+
+        Raises
+        ------
+        PermissionError
+            None has any; the one that had some fails, or has none any more.
+        """
+        if self._chosen is None:
+            self._chosen, found = self._choose(newer)
+            return found
+        again = self._chosen.get(newer)
+        if again is None:
+            raise _refusal("there are no credentials for S3 any more where they came from")
+        return again
+
+    @abstractmethod
+    def _choose(self, newer: bool) -> tuple[Source, Credentials]:
+        """Return the first that has credentials, and these."""
 
     @abstractmethod
     def _local(self) -> Sequence[Source]:
@@ -406,7 +431,7 @@ class _FirstOf(Source):
 
     def own(self) -> Credentials | None:
         """Return the first there are, unless configured ones, which travel, come before."""
-        for source in self._local():
+        for source in self._local() if self._chosen is None else (self._chosen,):
             with suppress(OSError, ValueError):
                 if isinstance(source, (AnonymousSource, ConfiguredSource)) and source.get():
                     return None
@@ -416,12 +441,12 @@ class _FirstOf(Source):
 
     @property
     def can_refresh(self) -> bool:  # type: ignore[override]
-        """Whether what was found last can."""
+        """Whether what was found can."""
         return self._chosen is not None and self._chosen.can_refresh
 
     @property
     def renews(self) -> bool:  # type: ignore[override]
-        """Whether what was found last does."""
+        """Whether what was found does."""
         return self._chosen is not None and self._chosen.renews
 
     def region(self) -> str:
@@ -447,8 +472,7 @@ class DefaultSource(_FirstOf):
     def _local(self) -> Sequence[Source]:
         return *self._first, BotocoreSource(_PROFILE, self._profile)
 
-    def get(self, newer: bool = False) -> Credentials:
-        """Return the first there are."""
+    def _choose(self, newer: bool) -> tuple[Source, Credentials]:
         left_out: LeftOutError | None = None
         for source in self._first:
             try:
@@ -457,8 +481,7 @@ class DefaultSource(_FirstOf):
                 left_out = failure
                 continue
             if found is not None:
-                self._chosen = source
-                return found
+                return source, found
         beyond = [name for name in _BEYOND_US if self._environment.get(name)]
         if not _has_botocore():
             if left_out is not None:
@@ -472,8 +495,7 @@ class DefaultSource(_FirstOf):
         found = self._botocore.get(newer)
         if found is None:
             raise left_out or _refusal(f"{_NOWHERE}, and botocore has none")
-        self._chosen = self._botocore
-        return found
+        return self._botocore, found
 
 
 _NOWHERE = (
@@ -492,14 +514,7 @@ class ListedSource(_FirstOf):
     def _local(self) -> Sequence[Source]:
         return [source for _, source in self._sources]
 
-    def get(self, newer: bool = False) -> Credentials:
-        """Return the first there are.
-
-        Raises
-        ------
-        PermissionError
-            None has any; why, where one said so.
-        """
+    def _choose(self, newer: bool) -> tuple[Source, Credentials]:
         failure: OSError | None = None
         for _, source in self._sources:
             try:
@@ -509,8 +524,7 @@ class ListedSource(_FirstOf):
                     failure = refusal
                 continue
             if found is not None:
-                self._chosen = source
-                return found
+                return source, found
         if isinstance(failure, LeftOutError):
             raise failure
         names = ", ".join(name for name, _ in self._sources)

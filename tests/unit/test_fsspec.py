@@ -1282,6 +1282,15 @@ class TestS3:
             fs.rm("bucket/a", recursive=True)
             assert set(server.objects) == {"ab", "b"}
 
+    def test_the_root_is_no_object(self):
+        from support.scripted_s3 import ScriptedS3
+
+        with ScriptedS3() as server:
+            server.put("a", b"data")
+            fs = fsspec.filesystem("hflush+s3", conf=server.conf)
+            with pytest.raises(OSError, match="the root directory stays"):
+                fs.mv("bucket", "other/x", recursive=True)
+
     def test_who_may_only_write(self, tmp_path):
         """What may not be looked at is free, and no directory unless its name says so."""
         from support.s3_front import answer

@@ -269,7 +269,7 @@ class HflushS3FileSystem(HflushFileSystem):
             return None
         if not withdirs:
             return dict(sorted(files.items()))
-        if place.path != "/" and store._is_file(place.path):
+        if store._is_file(place.path):
             del directories[place.name_of(place.path)]
         return dict(sorted((files | directories).items()))
 

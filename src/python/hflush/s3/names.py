@@ -311,7 +311,7 @@ class S3Names(FileSystem):
         try:
             first = next(pages)
         except PermissionError:  # a file can be looked at all the same
-            if path != "/" and self._is_file(path):
+            if self._is_file(path):
                 return None
             raise
         return first if path == "/" or first.objects or first.prefixes else None
@@ -498,7 +498,7 @@ class S3Names(FileSystem):
             self._no_files.add(above(path))
 
     def _is_file(self, path: str) -> bool:
-        return self._bucket.entry(path[1:], path) is not None
+        return path != "/" and self._bucket.entry(path[1:], path) is not None
 
     def _sees_children(self, path: str) -> bool:
         """Whether there is an object below a path, as far as one may look."""

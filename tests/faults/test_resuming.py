@@ -371,6 +371,29 @@ def test_of_two_writers_the_first_to_publish_wins(store: Store) -> None:
     assert store.content(path) == kept + b"the heir's"
 
 
+@pytest.mark.stores("s3")
+@pytest.mark.parametrize("algorithm", ["CRC32C", "NONE"])
+def test_as_many_other_bytes(store: Store, algorithm: str) -> None:
+    """Only what a token has is its publication, also where the store tells no sum."""
+    path, conf = store.path("f"), {"fs.s3a.create.checksum.algorithm": algorithm}
+    conf |= settings(store)
+    out = hflush.create(store.url(path), conf=conf)
+    out.write(b"kept, ")
+    kept = out.persist()
+    out.write(b"zombie's..")
+    zombies = out.persist()
+    leave(out)
+    heir = hflush.resume(kept, conf=conf)
+    heir.write(b"the heir's")
+    heirs = heir.persist()
+    leave(heir)
+    hflush.commit(zombies, conf=conf)
+    with pytest.raises(hflush.StaleTokenError, match="these bytes are not at the key"):
+        hflush.commit(heirs, conf=conf)
+    hflush.commit(zombies, conf=conf)
+    assert store.content(path) == b"kept, zombie's.."
+
+
 @can_persist
 def test_a_file_that_was_replaced(store: Store) -> None:
     path = store.path("f")

@@ -22,7 +22,15 @@ from ..errors import attach
 from . import documents
 from .answers import check, code_of, failure_of, is_gone, is_marked
 from .credentials import Refresher, joinable, origin_of
-from .documents import DeleteFailure, Listing, ObjectEntry, UploadEntry, Uploads, bare_etag
+from .documents import (
+    DeleteFailure,
+    Listing,
+    ObjectEntry,
+    UploadEntry,
+    Uploads,
+    bare_etag,
+    is_of_parts,
+)
 from .lacks import is_refused, lacks_of
 from .pages import SeenPages
 from .settings import ENCRYPTION_PREFIX, integrity_of
@@ -74,6 +82,14 @@ class Head(NamedTuple):
     etag: str  # without quotes
     modified: int  # seconds since the epoch
     headers: dict[str, str]
+
+    @property
+    def crc32c(self) -> str:
+        """The sum of all bytes, as S3 writes it; empty where the store does not tell it."""
+        crc = self.headers.get("x-amz-checksum-crc32c", "")
+        kind = self.headers.get("x-amz-checksum-type", "").upper()
+        is_whole = kind == "FULL_OBJECT" if kind else not is_of_parts(self.etag)
+        return crc if is_whole and "-" not in crc else ""
 
 
 class Sight(NamedTuple):

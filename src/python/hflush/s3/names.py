@@ -30,7 +30,7 @@ from .bucket import Bucket
 from .conditional import conditions_of, known_conditions
 from .contract import OPTIONS, contract_options
 from .credentials import source_of
-from .documents import ObjectEntry, is_of_parts
+from .documents import ObjectEntry
 from .keys import HADOOP_PREFIX, KNOWN_KEYS, OWN_PREFIX
 from .object_copy import kept_headers
 from .options import HEADER
@@ -411,11 +411,8 @@ class S3Names(FileSystem):
             head = None
         if head is None:
             head = self._head_of_file(path)
-        crc = head.headers.get("x-amz-checksum-crc32c", "")
-        kind = head.headers.get("x-amz-checksum-type", "").upper()
-        is_whole = kind == "FULL_OBJECT" if kind else not is_of_parts(head.etag)
-        if crc and "-" not in crc and is_whole:
-            return FileChecksum("COMPOSITE-CRC32C", base64.b64decode(crc))
+        if head.crc32c:
+            return FileChecksum("COMPOSITE-CRC32C", base64.b64decode(head.crc32c))
         if not head.etag:
             raise unsupported("get_file_checksum", "a store without etags", self._named(path))
         return FileChecksum("ETAG", head.etag.encode("ascii", "replace"))

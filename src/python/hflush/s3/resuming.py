@@ -17,11 +17,11 @@ from typing import TYPE_CHECKING, Any
 from .. import _core
 from .answers import check, is_gone
 from .commit import PendingCommit
-from .documents import Part
+from .documents import Part, crc_text
 
 if TYPE_CHECKING:
     from ..tokens import Token
-    from .bucket import Bucket
+    from .bucket import Bucket, Head
 
 __all__ = ["SavedUpload", "put_tail", "remove_tails", "tail_prefix"]
 
@@ -30,6 +30,7 @@ _log = logging.getLogger(__name__)
 _MAX_NAME_BYTES = 180
 _MAX_KEY_BYTES = 1024
 _SUFFIX = ".tail"
+_READ_BYTES = 1 << 20
 # Of a tail's name, at most: tokens of earlier versions have a length for the random part.
 _REST_BYTES = len(".." + 32 * "f" + "." + 19 * "9" + _SUFFIX)
 
@@ -93,6 +94,14 @@ class SavedUpload:
     def length(self) -> int:
         """Bytes of the object so far."""
         return sum(part.size for part in self.parts) + self.tail_size
+
+    @property
+    def crc32c(self) -> int:
+        """Of these bytes."""
+        crc32c = 0
+        for part in self.parts:
+            crc32c = _core.combine(crc32c, part.crc32c, part.size)
+        return _core.combine(crc32c, self.tail_crc32c, self.tail_size)
 
     def state(self) -> dict[str, Any]:
         """Return the fields as a token has them."""
@@ -173,13 +182,17 @@ class SavedUpload:
         )
 
     def is_published(self, bucket: Bucket, key: str, path: str) -> bool:
-        """Whether the object at the key is this one, with these bytes."""
-        seen = bucket.head(key, path)
-        return (
-            seen is not None
-            and seen.headers.get(_core.S3_TOKEN_HEADER) == self.token
-            and seen.size == self.length
-        )
+        """Whether the object at the key is this one, with these bytes.
+
+        It is read where the store does not tell their sum.
+        """
+        seen = bucket.head(key, path, checksums=True)
+        if seen is None or seen.headers.get(_core.S3_TOKEN_HEADER) != self.token:
+            return False
+        if seen.size != self.length:
+            return False
+        crc32c = seen.crc32c or crc_text(_sum_of(bucket, key, path, seen))
+        return crc32c == crc_text(self.crc32c)
 
     def pending(self, bucket: Bucket, token: Token, key: str, path: str) -> PendingCommit | None:
         """Return what publishes these bytes, after the last of them is a part; None: it has ended.
@@ -189,7 +202,7 @@ class SavedUpload:
         StaleTokenError
             The bytes behind the parts are gone.
         """
-        parts, crc32c = list(self.parts), 0
+        parts = list(self.parts)
         tail = self.tail(bucket, token)
         if tail or not parts:
             number = len(parts) + 1
@@ -201,15 +214,13 @@ class SavedUpload:
             check(response)
             etag = response.headers["etag"].removeprefix("W/")
             parts.append(Part(number, etag, len(tail), _core.crc32c(tail)))
-        for part in parts:
-            crc32c = _core.combine(crc32c, part.crc32c, part.size)
         return PendingCommit(
             bucket=bucket.settings.bucket,
             key=key,
             upload_id=self.upload_id,
             parts=tuple(parts),
             length=self.length,
-            crc32c=crc32c,
+            crc32c=self.crc32c,
             checksums=self.checksums,
             full_object_checksum=self.full_object_checksum,
             token=self.token,
@@ -217,6 +228,20 @@ class SavedUpload:
             if_match=self.if_match,
             customer_key=self.customer_key,
         )
+
+
+def _sum_of(bucket: Bucket, key: str, path: str, seen: Head) -> int:
+    """Return the CRC32C of an object, which is read for it."""
+    crc32c = at = 0
+    buffer = memoryview(bytearray(_READ_BYTES))
+    file = bucket.open(key, path, seen.size, seen.etag)
+    try:
+        while count := file.read_into(at, buffer):
+            crc32c = _core.crc32c(buffer[:count], crc32c)
+            at += count
+    finally:
+        file.close()
+    return crc32c
 
 
 # --- tails ----------------------------------------------------------------------------------------

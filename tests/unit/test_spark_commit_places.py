@@ -7,6 +7,7 @@ import itertools
 import os
 import pickle
 import re
+import shutil
 import time
 from collections.abc import Callable
 from functools import partial
@@ -360,6 +361,26 @@ def test_a_partition_may_be_behind_a_link(tmp_path: Path, volume: str) -> None:
         assert Committer(str(tmp_path / "out")).visible() == ("p=1/q=2/new",)
         assert (tmp_path / "out" / "p=1" / "q=2" / "new").read_bytes() == b"x"
         assert os.listdir(disk) == ["q=2"]
+
+
+def test_a_slow_copy_brings_back_nothing_that_was_overwritten(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """To another volume: the overwrite has ended the commit that copies, and removed its file."""
+    if not os.path.ismount("/dev/shm"):
+        pytest.skip("needs a second volume")
+    copy = shutil.copyfileobj
+
+    def overtaken(*streams: Any) -> None:
+        monkeypatch.setattr(shutil, "copyfileobj", copy)
+        overwritten(tmp_path, "p=1/new")
+        copy(*streams)
+
+    monkeypatch.setattr(shutil, "copyfileobj", overtaken)
+    with TemporaryDirectory(dir="/dev/shm") as disk:
+        (tmp_path / "p=1").symlink_to(disk)
+        committed(tmp_path, "p=1/old")
+        assert Committer(str(tmp_path)).visible() == ("p=1/new",)
 
 
 def test_a_directory_that_cannot_be_removed_stops_no_write(

@@ -269,6 +269,8 @@ class RenamedStaging(Staging):
                 self._fs.create(target, overwrite=False, atomic=True) as copy,
             ):
                 shutil.copyfileobj(staged, copy)
+                # Gone once others have ended the commit: an overwrite may have removed this file.
+                self._fs.get_file_status(source)
 
     def discard(self, job: Job, files: tuple[StagedFile, ...]) -> None:  # noqa: ARG002
         """Remove the job's directory with everything in it."""

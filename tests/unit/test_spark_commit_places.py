@@ -857,6 +857,36 @@ def test_a_commit_whose_cleaning_fails_is_done(
     assert "commit 1 is done, but: [Errno 1] not yours" in caplog.text
 
 
+@pytest.mark.parametrize(
+    ("job", "end"),
+    [
+        (Job("b", identity=Identity("night", 0)), Outcome.REPLAYED),
+        (Job("b", Mode.IGNORE), Outcome.IGNORED),
+        (Job("b", Mode.CREATE), Outcome.REFUSED),
+        (Job("b", partition_by=("day",)), r"\[\], and this write has \['day'\]"),
+    ],
+)
+def test_a_job_whose_files_cannot_be_dropped_ends_as_it_would(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    job: Job,
+    end: Outcome | str,
+) -> None:
+    """As where a role may write, and not end uploads: it has nothing more to do, or is refused."""
+    first = Job("a", identity=Identity("night", 0), partition_by=())
+    committer = Committer(str(tmp_path))
+    committer.commit(first, staged(committer, first, "part-1"))
+    files = staged(committer, job, "part-2")
+    monkeypatch.setattr(RenamedStaging, "discard", refuse_to_write)
+    if isinstance(end, Outcome):
+        assert committer.commit(job, files).outcome is end
+    else:
+        with pytest.raises(ValueError, match=end):
+            committer.commit(job, files)
+    assert "what job b has staged stays: [Errno 13] not yours" in caplog.text
+
+
 def test_a_commit_that_has_its_record_asks_nothing_more(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -483,7 +483,10 @@ class Committer:
                 _log.warning("%s: commit %d is done, but: %s", self.url, action.number, failure)
             return m.Cleaned()
         assert isinstance(action, m.Discard), action
-        self.staging.discard(action.job, action.files)
+        try:
+            self.staging.discard(action.job, action.files)
+        except OSError as failure:  # how the job ends is known without
+            _log.warning("%s: what job %s has staged stays: %s", self.url, action.job.id, failure)
         return m.Discarded()
 
     def _publish(self, intent: Intent) -> m.Event:

@@ -37,6 +37,7 @@ _INTERVAL = "spark.sql.streaming.fileSink.log.compactInterval"
         ("out/_SUCCESS", {}, FileExistsError, "a batch job has written files here"),
         ("out/_hflush/commits/0.record", {}, FileExistsError, "a batch job has written files here"),
         ("out/_epochs", {}, FileExistsError, "a ForeachWriter has written files here"),
+        ("out/day=1/part-0", {}, FileExistsError, "day=1/part-0 is a file of no query"),
         ("out", {}, NotADirectoryError, "the path is a file"),
         ("another", {_INTERVAL: "0"}, ValueError, "must be a whole number from 1"),
     ],
@@ -49,6 +50,7 @@ def test_what_a_commit_would_refuse_is_refused_before_files_are_written(
     settings = WriteSettings.of_stream({"path": str(tmp_path / "out"), **options})
     with pytest.raises(error, match=message):
         StreamWriter(settings, SCHEMA)
+    assert not (tmp_path / "out" / "_spark_metadata").exists()
 
 
 def test_the_root_of_a_bucket_is_a_path_as_others(caplog: pytest.LogCaptureFixture) -> None:

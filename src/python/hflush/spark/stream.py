@@ -23,11 +23,11 @@ from .. import paths
 from ..checkpoint import CheckpointFileManager, FileStreamSinkLog, SinkFileStatus
 from ..errors import ParentNotDirectoryError
 from ..filesystem import FileSystem
-from .commit import Report, TaskReport
+from .commit import Committer, Report, TaskReport
 from .commit.layout import are_same, columns_of, misfit
 from .commit.log import create_once
 from .commit.staging import Attempt, acts_late, for_all
-from .commit.strays import EPOCHS, Claim, claim_of, named_after, trace_of_jobs
+from .commit.strays import EPOCHS, Claim, claim_of, foreign_file, named_after, trace_of_jobs
 from .logs import logged
 from .task import TaskWriter
 from .urls import below
@@ -89,7 +89,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
         A column or an option that is not supported, or the files that are there have other
         partition columns. Nothing was written.
     FileExistsError
-        A batch job has written here.
+        A batch job has written here, or another program.
     NotADirectoryError
         The path is a file.
     OSError
@@ -284,7 +284,7 @@ class Owner:
         Raises
         ------
         FileExistsError
-            A batch job has written here.
+            A batch job has written here, or another program.
         NotADirectoryError
             It is a file.
         ValueError
@@ -302,6 +302,7 @@ class Owner:
         has_log = self._manager.exists(self._log)
         if not has_log:  # else files may be here already: the commit looks for jobs, and drops them
             self._refuse_jobs()
+            self._refuse_files()
         columns = self._check_columns(None)
         if not has_log:
             self._manager.mkdirs(self._log)
@@ -434,6 +435,16 @@ class Owner:
                 errno.EEXIST,
                 f"{name} shows that {who} has written files here, which readers would not "
                 "see any more: write to another path",
+                self._url,
+            )
+
+    def _refuse_files(self) -> None:
+        """Readers would not see them either; who has made them need not have left a trace."""
+        if path := foreign_file(Committer(self._url, self._conf)):
+            raise FileExistsError(
+                errno.EEXIST,
+                f"{path} is a file of no query, and readers would not see it any more: write to "
+                "another path, or move away what is there",
                 self._url,
             )
 

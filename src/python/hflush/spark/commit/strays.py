@@ -23,7 +23,15 @@ if TYPE_CHECKING:
     from ...namespace import Conf
     from .committer import Committer
 
-__all__ = ["EPOCHS", "Claim", "claim_of", "named_after", "sweep_strays", "trace_of_jobs"]
+__all__ = [
+    "EPOCHS",
+    "Claim",
+    "claim_of",
+    "foreign_file",
+    "named_after",
+    "sweep_strays",
+    "trace_of_jobs",
+]
 
 EPOCHS = "_epochs"  # the records of a ForeachWriter, beside its files
 
@@ -94,6 +102,15 @@ def trace_of_jobs(manager: CheckpointFileManager, url: str) -> str:
         if manager.exists(below(manager.filesystem, url, name)):
             return name
     return ""
+
+
+def foreign_file(committer: Committer) -> str:
+    """Return a file that readers see, by a page of a listing, and no query has made; empty: none.
+
+    Of a query there may be some without a log: killed attempts have left them.
+    """
+    names = ((path, paths.basename("/" + path)) for path in committer._some_visible())
+    return next((path for path, name in names if _NAME.fullmatch(name) is None), "")
 
 
 def sweep_strays(committer: Committer, conf: Conf, older_than: float) -> int:

@@ -225,6 +225,19 @@ def test_rows_that_readers_would_not_see_are_refused(
     assert list(tmp_path.iterdir()) == [tmp_path / "_spark_metadata"]
 
 
+@pytest.mark.parametrize("grows", [True, False])
+def test_a_path_whose_files_are_in_partitions_is_refused(
+    tmp_path: Path, grows: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Readers would leave out these rows."""
+    monkeypatch.setattr("hflush.spark.foreach._Part.grows", lambda _: grows)
+    (tmp_path / "day=1").mkdir()
+    (tmp_path / "day=1" / "part-0").touch()
+    with pytest.raises(ValueError, match=r"columns \['day'\], beside which readers would not see"):
+        begun(tmp_path, 0, b"1\n")
+    assert list(tmp_path.iterdir()) == [tmp_path / "day=1"]
+
+
 def test_of_two_attempts_with_files_of_their_own_the_second_is_told(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -32,7 +32,7 @@ from ..errors import ConcurrentWriterError, StaleTokenError
 from ..filesystem import FileSystem
 from ..opening import append, create
 from ..tokens import Token
-from .commit.committer import CONTROL, QUERY, SPARKS_LOG
+from .commit.committer import CONTROL, QUERY, SPARKS_LOG, Committer
 from .commit.strays import EPOCHS
 from .epochs import NO_EPOCH, EpochLog, Recorded
 from .pieces import spill_directory
@@ -236,6 +236,15 @@ class _Part:
                 why = "readers see the files of this query only: write to another path"
                 raise FileExistsError(errno.EEXIST, why, place)
 
+    def check_columns(self) -> None:
+        """Refuse a directory with files in partitions: readers leave out those beside them."""
+        committer = Committer(self.directory, self.conf)
+        if columns := committer.columns(committer.log.look()):
+            raise ValueError(
+                f"{self.directory} has files with the partition columns {list(columns)}, beside "
+                "which readers would not see the files of this query: write to another path"
+            )
+
     def _below(self, name: str) -> str:
         return below(self.fs, self.directory, name)
 
@@ -274,6 +283,7 @@ class _Part:
         mark = self._below(EPOCHS)
         if self.fs.exists(mark):
             return
+        self.check_columns()
         self.fs.mkdirs(mark)
         try:
             self.check()  # one that has begun meanwhile may not have seen this
@@ -370,6 +380,7 @@ class _Appended(_Epoch):
     def _started(self) -> Recorded:
         """Make the empty file, and record it."""
         self._part.check()
+        self._part.check_columns()
         with self._part.empty() as out:
             self._log.begin(Token.unpack(out.persist()))
         found = self._log.last()

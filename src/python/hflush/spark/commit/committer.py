@@ -148,9 +148,7 @@ class Committer:
     def check_columns(self, job: Job, seen: m.Seen) -> tuple[str, ...] | None:
         """Refuse a job that adds to files which have other partition columns.
 
-        Where no commit has written these down a page of a listing shows them, and a file in the
-        first of the directories that name some. The commit of a job looks at what was written down
-        meanwhile.
+        The commit of a job looks at what was written down meanwhile.
 
         Parameters
         ----------
@@ -175,12 +173,19 @@ class Committer:
             return job.partition_by
         if job.identity is not None and seen.last is not None and seen.last.has(job.identity):
             return job.partition_by  # it is committed, and adds nothing
-        there = seen.partition_by
-        if there is None:
-            there = columns_of(self._some_visible())
+        there = self.columns(seen)
         if there is not None and not job.fits(there):
             raise self._misfit(job, there)
         return job.partition_by if there is None else there
+
+    def columns(self, seen: m.Seen) -> tuple[str, ...] | None:
+        """Return the partition columns of the files that are there; None: not known, or no file is.
+
+        Where no commit has written these down a page of a listing shows them, and a file in the
+        first of the directories that name some.
+        """
+        there = seen.partition_by
+        return columns_of(self._some_visible()) if there is None else there
 
     def has_batches(self) -> bool:
         """Whether a streaming query has written here: its log is what readers go by."""

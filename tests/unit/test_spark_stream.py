@@ -234,6 +234,20 @@ def test_a_batch_whose_entry_is_damaged_is_not_taken_for_committed(
     assert len(list(tmp_path.glob("part-*"))) == 2
 
 
+def test_a_batch_whose_files_are_on_another_machine_is_refused(tmp_path: Path) -> None:
+    """The log would list what readers do not find; one that is in it already is left out."""
+    writer = StreamWriter(WriteSettings.of_stream({"path": str(tmp_path)}), SCHEMA)
+    with in_task():
+        first, elsewhere = (writer.write(iter([a_row()])) for _ in range(2))
+    Path(elsewhere.files[0].path.removeprefix("file://")).unlink()
+    with pytest.raises(FileNotFoundError, match="not on this machine") as refused:
+        writer.commit([elsewhere], 0)
+    assert refused.value.filename == elsewhere.files[0].path
+    writer.commit([first], 0)
+    writer.commit([elsewhere], 0)
+    assert hflush.spark.files(str(tmp_path)) == [first.files[0].path]
+
+
 @pytest.mark.parametrize("latest", [3, 4])
 def test_a_batch_in_which_sparks_sink_was_killed_is_named(tmp_path: Path, latest: int) -> None:
     """It may be of this query: the message says how that goes on."""

@@ -164,7 +164,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
             A file of the log is damaged: one that is to be compacted, or that of an earlier run of
             the batch, of which readers see nothing. The new files stay.
         FileNotFoundError
-            One is missing.
+            One is missing; or a file of the batch is on another machine.
         OSError
             The log cannot be written; the batch is run again.
         """
@@ -187,6 +187,8 @@ class StreamWriter(DataSourceStreamArrowWriter):
         files = [file for message in written for file in message.files]
         try:
             latest = log.get_latest_batch_id()
+            if log.manager.is_local and (latest is None or batchId > latest):
+                self._look_for(files)
             self._owner().claim(queries.pop(), batchId, latest)
         except Exception:  # nothing has gone to the log, which the process that aborts cannot know
             self._drop(files)
@@ -216,6 +218,18 @@ class StreamWriter(DataSourceStreamArrowWriter):
             listed = {file.path for file in log.all_files()}
             self._drop(file for file in files if file.path not in listed)
         self._owner().leave(batchId)  # Spark makes a writer for this call, and that the log
+
+    def _look_for(self, files: list[SinkFileStatus]) -> None:
+        """Refuse files that are on other machines, where readers do not find them."""
+        there = for_all(self._filesystem().exists, [file.path for file in files])
+        missing = [file.path for file, is_there in zip(files, there, strict=True) if not is_there]
+        if missing:
+            raise FileNotFoundError(
+                errno.ENOENT,
+                "commit: the file is not on this machine: a local path is another one on each. "
+                "Write to a path that all of them share",
+                missing[0],
+            )
 
     def _drop(self, files: Iterable[SinkFileStatus]) -> None:
         filesystem = self._filesystem()

@@ -324,16 +324,22 @@ def test_what_is_empty_in_a_file(tmp_path: Path):
     assert dict(conf) == {"a": "1", "c": "1"}
 
 
+XINCLUDE = "http://www.w3.org/2001/XInclude"
+
+
+@pytest.mark.parametrize(
+    "space", [f'xmlns:xi="{XINCLUDE}"', 'xmlns:xi="urn:x"', 'xmlns="urn:x"', ""]
+)
 @pytest.mark.parametrize("before", ["", "{}/", "file:{}/", "file://{}/"])
-def test_includes_of_local_files(tmp_path: Path, before: str):
-    """xi:include brings in a file beside this one; its fallback is for one that is missing."""
+def test_includes_of_local_files(tmp_path: Path, before: str, space: str):
+    """They are beside this one; a fallback is for one that is missing. Name spaces do not count."""
     site(tmp_path / "other.xml", "a=included")
-    path = tmp_path / "x.xml"
+    path, xi = tmp_path / "x.xml", "xi:" if ":xi" in space else ""
     path.write_text(
-        '<configuration xmlns:xi="http://www.w3.org/2001/XInclude">'
-        f'<xi:include href="{before.format(tmp_path)}other.xml"/>'
-        '<xi:include href="nosuch.xml"><xi:fallback><property><name>b</name>'
-        "<value>fallback</value></property></xi:fallback></xi:include></configuration>"
+        f"<configuration {space}>"
+        f'<{xi}include href="{before.format(tmp_path)}other.xml"/>'
+        f'<{xi}include href="nosuch.xml"><{xi}fallback><property><name>b</name>'
+        f"<value>fallback</value></property></{xi}fallback></{xi}include></configuration>"
     )
     conf = Configuration(load_defaults=False)
     conf.add_resource(path)
@@ -363,13 +369,13 @@ def test_files_that_are_entities(conf_dir: Path, tmp_path: Path):
         Configuration()
 
 
+@pytest.mark.parametrize("xi", ["xi:", ""])
 @pytest.mark.parametrize("href", ["http://example.org/x.xml", "x.xml", ""])
-def test_includes_that_are_refused(tmp_path: Path, href: str):
+def test_includes_that_are_refused(tmp_path: Path, href: str, xi: str):
     """A remote include, one of itself and one of nothing are errors that name the file."""
     path = tmp_path / "x.xml"
     path.write_text(
-        '<configuration xmlns:xi="http://www.w3.org/2001/XInclude">'
-        f'<xi:include href="{href}"/></configuration>'
+        f'<configuration xmlns:xi="{XINCLUDE}"><{xi}include href="{href}"/></configuration>'
     )
     with pytest.raises(ValueError, match=r"x\.xml"):
         Configuration(load_defaults=False).add_resource(path)

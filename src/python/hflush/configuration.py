@@ -82,7 +82,6 @@ TOKEN_FILE = "HADOOP_TOKEN_FILE_LOCATION"
 TOKEN_BY_VALUE = "HADOOP_TOKEN"
 _MAX_SUBSTITUTIONS = 20  # Hadoop: Configuration.MAX_SUBST
 _MAX_INCLUDES = 20
-_XINCLUDE = "{http://www.w3.org/2001/XInclude}"
 _SIZE_PREFIXES = {"k": 10, "m": 20, "g": 30, "t": 40, "p": 50, "e": 60}
 # In the order in which Hadoop looks for them: "ns" ends in "s".
 _TIME_UNITS = {
@@ -817,7 +816,7 @@ def _read_resource(path: str, depth: int = 0) -> Resource:
     if known is not None and known[0] == identity:
         return known[1]
     root, has_files = _parse_xml(path)
-    if root.tag != "configuration":
+    if _local_name(root) != "configuration":
         raise ValueError(f"{path}: line 1: the top element is <{root.tag}>, not <configuration>")
     resource: Resource = {}
     included = _collect(root, path, depth, resource)
@@ -900,17 +899,23 @@ def _beside(path: str, name: str) -> str:
         raise ValueError(f"{path}: only local files can be included, not {name!r}") from None
 
 
+def _local_name(element: Element) -> str:
+    """Return the name of an element without its name space, which Hadoop does not look at."""
+    return element.tag.rpartition("}")[2]
+
+
 def _collect(parent: Element, path: str, depth: int, into: Resource) -> bool:
     """Put the properties below `parent` into `into`; says whether another file was included."""
     included = False
     for element in parent:
-        if element.tag == "property":
+        name = _local_name(element)
+        if name == "property":
             _add_property(element, into)
-        elif element.tag == _XINCLUDE + "include":
+        elif name == "include":
             _include(element, path, depth, into)
             included = True
         else:  # Hadoop looks into every element, and knows the names of few
-            if element.tag != "configuration":
+            if name != "configuration":
                 warn_once(f"{path}: <{element.tag}> means nothing in a Hadoop configuration")
             included |= _collect(element, path, depth, into)
     return included
@@ -919,11 +924,12 @@ def _collect(parent: Element, path: str, depth: int, into: Resource) -> bool:
 def _add_property(element: Element, into: Resource) -> None:
     name, value, final = element.get("name"), element.get("value"), element.get("final")
     for field in element:
-        if field.tag == "name":
+        tag = _local_name(field)
+        if tag == "name":
             name = field.text
-        elif field.tag == "value":
+        elif tag == "value":
             value = field.text or value
-        elif field.tag == "final":
+        elif tag == "final":
             final = field.text
     if not name or not name.strip():
         return  # ignored, as in Hadoop; without a value it may still be final
@@ -950,7 +956,7 @@ def _include(element: Element, path: str, depth: int, into: Resource) -> None:
             f"{path}: {'includes are nested too deep' if href else 'an include without href'}"
         )
     target = _beside(path, href)
-    fallback = element.find(_XINCLUDE + "fallback")
+    fallback = element.find("{*}fallback")
     if fallback is not None and not os.path.exists(target):
         _collect(fallback, path, depth, into)
         return

@@ -7,6 +7,7 @@ import enum
 import errno
 import os
 import pickle
+import pwd
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -456,9 +457,13 @@ def test_expansion(monkeypatch: pytest.MonkeyPatch, value: str, expanded: str):
 
 
 def test_expansion_asks_the_process(monkeypatch: pytest.MonkeyPatch):
-    """user.name and java.io.tmpdir are known as in Hadoop."""
-    monkeypatch.setenv("HADOOP_USER_NAME", "somebody")
-    assert Configuration()["hadoop.tmp.dir"].endswith("/hadoop-somebody")
+    """What Java knows of it does not depend on the environment, as in Hadoop."""
+    for name in ("HADOOP_USER_NAME", "HADOOP_PROXY_USER", "HOME", "TMPDIR"):
+        monkeypatch.setenv(name, "/elsewhere")
+    owner = pwd.getpwuid(os.getuid())
+    conf = Configuration.of({"home": "${user.home}"})
+    assert conf["hadoop.tmp.dir"] == f"/tmp/hadoop-{owner.pw_name}"
+    assert conf["home"] == owner.pw_dir
 
 
 def test_a_worker_of_pyspark_is_who_its_application_is(monkeypatch: pytest.MonkeyPatch):
@@ -631,11 +636,11 @@ def test_what_is_taken_from_the_environment_tells_them_apart(monkeypatch: pytest
 def test_what_the_process_says_is_sent(monkeypatch: pytest.MonkeyPatch):
     """Other keys are not put in place: a bucket may have its own."""
     monkeypatch.setenv("HFLUSH_T", "here")
-    monkeypatch.setenv("HADOOP_USER_NAME", "ann")
+    owner = pwd.getpwuid(os.getuid()).pw_name
     conf = Configuration()
     conf.update({"a": "${env.HFLUSH_T}/${b}/${user.name}", "b": "${env.HFLUSH_NO:-x${user.name}}"})
     sent = dict(conf.items_to_send())
-    assert (sent["a"], sent["b"]) == ("here/${b}/ann", "xann")
+    assert (sent["a"], sent["b"]) == (f"here/${{b}}/{owner}", f"x{owner}")
     assert sent["hadoop.tmp.dir"] == conf.get_raw("hadoop.tmp.dir")
 
 

@@ -596,7 +596,6 @@ class TestIdentity:
         assert ann is not gateway
         assert (gateway.home_directory, ann.home_directory) == ("/user/gateway", "/user/ann")
         assert hflush.Configuration()["fs.defaultFS"] == "file:///"
-        assert hflush.Configuration.of({"me": "${user.name}"})["me"] == "gateway"
 
     @pytest.mark.parametrize(
         ("authority", "hints"), [("no.invalid", True), ("no.invalid:1", False)]

@@ -120,8 +120,9 @@ class Configuration(MutableMapping[str, str]):
     Reading expands ``${key}``, ``${env.NAME}``, ``${env.NAME-default}`` (used where the variable is
     not set) and ``${env.NAME:-default}`` (also where it is empty), at most 20 times; a name that
     is unknown is left as written, and so is a value that refers to itself. ``user.name``,
-    ``user.home`` and ``java.io.tmpdir`` come from the process. Setting a key from the program works
-    for final keys too.
+    ``user.home`` and ``java.io.tmpdir`` are what they are in Java: the owner of the process, also
+    where requests are for another user, the directory of that account, and ``/tmp``. Setting a key
+    from the program works for final keys too.
 
     A name that Hadoop has replaced, such as ``fs.default.name``, is the name of today: for
     reading, for setting, and in files, where the last to set a key wins, under whatever name. Each
@@ -687,12 +688,13 @@ def _environment(reference: str) -> str | None:
 
 
 def _process_property(name: str) -> str | None:
+    """Return a system property of Java, which no variable of the environment changes."""
     if name == "user.name":
-        return real_user_name()
+        return _account(os.getuid())[0]
     if name == "user.home":
-        return os.path.expanduser("~")
+        return _account(os.getuid())[1]
     if name == "java.io.tmpdir":
-        return os.environ.get("TMPDIR") or "/tmp"
+        return "/tmp"
     return None
 
 
@@ -710,7 +712,7 @@ def real_user_name() -> str:
     named = os.environ.get("HADOOP_USER_NAME")
     if not named and os.environ.get("SPARK_PYTHON_RUNTIME") == "PYTHON_WORKER":
         named = os.environ.get("SPARK_USER")
-    return named or _name_of(os.geteuid())
+    return named or _account(os.geteuid())[0]
 
 
 def caller() -> tuple[str, ...]:
@@ -719,21 +721,23 @@ def caller() -> tuple[str, ...]:
     return user_name(), real_user_name(), *tokens
 
 
-# Names of users by their numbers, asked for once: a directory service may have to be asked.
-_users: dict[int, str] = {}
+# Users by their numbers, asked for once: a directory service may have to be asked.
+_accounts: dict[int, tuple[str, str]] = {}
 
 
-def _name_of(uid: int) -> str:
-    name = _users.get(uid)
-    if name is None:
+def _account(uid: int) -> tuple[str, str]:
+    """Return the name and the home directory of a user."""
+    account = _accounts.get(uid)
+    if account is None:
         import pwd
 
         try:
-            name = pwd.getpwuid(uid).pw_name
+            entry = pwd.getpwuid(uid)
+            account = entry.pw_name, entry.pw_dir
         except KeyError:
-            name = str(uid)
-        _users[uid] = name
-    return name
+            account = str(uid), os.path.expanduser("~")
+        _accounts[uid] = account
+    return account
 
 
 # --- files ----------------------------------------------------------------------------------------

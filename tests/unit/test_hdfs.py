@@ -12,7 +12,7 @@ from typing import Any
 
 import hflush
 import pytest
-from hflush import CreateFlag
+from hflush import CreateFlag, paths, transfer
 from hflush import options as options_of
 from hflush.hdfs import DistributedFileSystem, HdfsFileBuilder, checksums
 from hflush.hdfs.options import FAVORED_NODES, HdfsOptions
@@ -287,6 +287,73 @@ def test_streams_that_end_for_a_token(monkeypatch: pytest.MonkeyPatch):
     token = Token("hdfs", "hdfs://nn/ours", 3, {"file_id": 7, "pool": "BP-1"})
     assert fs._found(token, "/ours") == (status, "BP-1")
     assert [stream.path for stream in streams if stream.is_open] == ["/theirs"]
+
+
+class MountPoints:
+    """A router: its mount points have no id, and ids of two namespaces repeat."""
+
+    def __init__(self, *files: str) -> None:
+        self.ids = {"/": 16385, "/a": 16386, "/a/m": 0, "/a/m/n": 0, "/a/m/n/d": 16386}
+        self.files = files
+
+    def status(self, path: str) -> Any:
+        if path not in (*self.ids, *self.files):
+            return None
+        unknown = dict.fromkeys(
+            ("length", "replication", "block_size", "modification_time", "access_time",
+             "permission", "is_encrypted", "is_erasure_coded", "has_acl"), 0,
+        )  # fmt: skip
+        return SimpleNamespace(
+            name=path.rpartition("/")[2],
+            kind="file" if path in self.files else "directory",
+            file_id=self.ids.get(path, 16387),
+            owner="ann",
+            group="users",
+            locations=None,
+            **unknown,
+        )
+
+    def list_page(self, path: str, _after: str, _located: bool) -> tuple[list[Any], int]:
+        children = [one for one in (*self.ids, *self.files) if one != "/"]
+        return [self.status(one) for one in children if paths.parent(one) == path], 0
+
+
+class TestRouters:
+    """Directories of HDFS are in no circle, whatever their ids are."""
+
+    @staticmethod
+    def file_system(*files: str) -> Any:
+        fs: Any = hdfs()
+        fs._native = MountPoints(*files)
+        return fs
+
+    def test_all_that_is_below_is_listed(self):
+        fs = self.file_system("/a/m/n/d/f")
+        assert [one.path for one in fs.list_files("/", True)] == ["hdfs://nn:8020/a/m/n/d/f"]
+        assert fs.get_file_status("/a/m").file_id is None
+
+    def test_all_that_is_below_is_listed_in_a_view(self):
+        keys = {"fs.viewfs.mounttable.c.link./data": "hdfs://nn:8020/"}
+        view: Any = hflush.FileSystem.new_instance("viewfs://c/", keys)
+        view._store_at("/data")._native = MountPoints("/a/m/n/d/f")
+        assert [one.name for one in view.list_files("/", True)] == ["f"]
+        summary = view.get_content_summary("/")
+        assert (summary.file_count, summary.directory_count) == (1, 6)
+
+    def test_all_that_is_below_is_copied(self, tmp_path: Path):
+        local: Any = hflush.FileSystem.get("file:///")
+        copied = tmp_path / "a"
+        arguments = {"delete_source": False, "overwrite": False}
+        transfer.copy(self.file_system(), "/a", local, str(copied), **arguments)
+        assert (copied / "m" / "n" / "d").is_dir()
+
+    @pytest.mark.parametrize(("target", "inside"), [("/a/x", False), ("/a/m/n/d/x", True)])
+    def test_copies_into_the_source(self, target: str, inside: bool):
+        """It is the path that tells: also where the cluster is called by another name."""
+        fs, other = self.file_system(), hdfs("hdfs://ann@nn:8020/")
+        status = fs.get_file_status("/a/m/n/d")
+        assert transfer.is_within(fs, target, fs, status) is inside
+        assert transfer.is_within(other, target, fs, status) is inside
 
 
 class TestCreating:

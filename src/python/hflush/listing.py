@@ -108,7 +108,7 @@ class Listing(NameSpace):
         status = self._status(path)
         if not status.is_directory:
             return iter((status,))
-        return self._walk_files(self._iterate(path), recursive, status.file_id)
+        return self._walk_files(self._iterate(path), recursive, self._loop_id(status))
 
     def _walk_files(
         self, entries: Iterator[FileStatus], recursive: bool, top: object
@@ -122,9 +122,11 @@ class Listing(NameSpace):
                 ancestors.pop()
             elif not entry.is_directory:
                 yield entry
-            elif recursive and (entry.file_id is None or entry.file_id not in ancestors):
-                levels.append(self._iterate(self._store_path(entry)))
-                ancestors.append(entry.file_id)
+            elif recursive:
+                loop_id = self._loop_id(entry)
+                if loop_id is None or loop_id not in ancestors:
+                    levels.append(self._iterate(self._store_path(entry)))
+                    ancestors.append(loop_id)
 
     def glob_status(self, pattern: StrPath, filter: PathFilter | None = None) -> list[FileStatus]:
         r"""Return what matches a pattern, sorted by path; an empty list if nothing does.
@@ -179,8 +181,9 @@ class Listing(NameSpace):
                 consumed += entry.length * entry.replication
                 continue
             directories += 1
-            if entry.file_id is None or entry.file_id not in ancestors:
-                below = (*ancestors, entry.file_id)
+            loop_id = self._loop_id(entry)
+            if loop_id is None or loop_id not in ancestors:
+                below = (*ancestors, loop_id)
                 pending += [(child, below) for child in self._list(self._store_path(entry))]
         return ContentSummary(length, files, directories, consumed)
 

@@ -200,6 +200,10 @@ class NameSpace(ABC):
         prefix = self._public_name("/")
         return "/" + status.path[len(prefix) :]
 
+    def _loop_id(self, status: FileStatus) -> object:
+        """Return what tells a directory from those above it; None if none can be below itself."""
+        return status.file_id
+
     def _settings(self) -> dict[str, Any]:
         """Return what has been set on this instance beyond its configuration."""
         return {"_working_directory": self._working_directory} if self._working_directory else {}

@@ -64,7 +64,8 @@ class FileStatus(_Record):
     permission : int
         The mode bits, at most 0o7777.
     file_id : tuple of int, or None
-        The identity that a rename keeps: (device, inode) of local files, (inode,) of hdfs.
+        The identity that a rename keeps: (device, inode) of local files, (inode,) of hdfs, where
+        ids repeat behind a router, whose mount points may have none.
     etag : str or None
         On object stores.
     is_encrypted, is_erasure_coded, has_acl : bool

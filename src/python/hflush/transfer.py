@@ -142,15 +142,16 @@ def is_within(target: Files, path: str, source: Files, status: FileStatus) -> bo
     source, source_path = source._leads_to(source._store_path(status))
     if not target._shares_files_with(source):
         return False
-    name = source._public_name(source_path)
-    while True:
-        with contextlib.suppress(FileNotFoundError, NotADirectoryError):
-            there = target._status(path)
-            if there.path == name or (there.file_id and there.file_id == status.file_id):
-                return True
+    own = source._loop_id(status) if status.is_directory else status.file_id
+    while path != source_path:
+        if own:
+            with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+                if target._status(path).file_id == own:
+                    return True
         if path == "/" or not status.is_directory:
             return False
         path = parent(path)
+    return True
 
 
 class _Copied(NamedTuple):
@@ -188,12 +189,13 @@ class _Copy:
         is_link = self._source._is_link(path)
         leads_to = (self._source._link_text(path),) if is_link else ()
         if status.is_directory:
-            if (status.file_id is not None and status.file_id in above) or (
+            loop_id = self._source._loop_id(status)
+            if (loop_id is not None and loop_id in above) or (
                 is_link and is_within(self._target, target_path, self._source, status)
             ):
                 message = "copy: this directory is in itself, or the target is in it, by a link"
                 raise OSError(errno.ELOOP, message, self._source._named(path))
-            here = (*above, status.file_id)
+            here = (*above, loop_id)
             listed = self._source._list(path)  # before something appears in it by another name
             is_new = self._make_directory(target_path)
             entries = [

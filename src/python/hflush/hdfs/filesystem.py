@@ -523,12 +523,16 @@ class DistributedFileSystem(FileSystem):
             owner=native.owner,
             group=native.group,
             permission=native.permission,
-            file_id=(native.file_id,),
+            file_id=(native.file_id,) if native.file_id else None,
             is_encrypted=native.is_encrypted,
             is_erasure_coded=native.is_erasure_coded,
             has_acl=native.has_acl,
             block_locations=None if locations is None else tuple(map(_location, locations)),
         )
+
+    def _loop_id(self, status: FileStatus) -> object:  # noqa: ARG002
+        """Return None: no links lead up, and behind a router ids of several namespaces repeat."""
+        return None
 
     def _list(self, path: str) -> list[FileStatus]:
         return list(self._iterate(path))

@@ -189,6 +189,10 @@ class ViewFileSystem(FileSystem):
         place = self._place(path)
         return self if place is None else place.store
 
+    def _loop_id(self, status: FileStatus) -> object:
+        place = self._place(self._store_path(status))
+        return None if place is None else place.store._loop_id(status)
+
     # --- where a path leads ---
 
     def _store(self, link: Link) -> FileSystem:

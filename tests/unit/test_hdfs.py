@@ -8,7 +8,7 @@ import pickle
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, NoReturn
 
 import hflush
 import pytest
@@ -256,6 +256,10 @@ class TestTrash:
         assert fs._native.asked == 0
 
 
+def missing(path: str) -> NoReturn:
+    raise FileNotFoundError(errno.ENOENT, "no such file", path)
+
+
 class OpenStream:
     """What a file system knows of one."""
 
@@ -274,9 +278,7 @@ def test_streams_that_end_for_a_token(monkeypatch: pytest.MonkeyPatch):
 
     class Router:
         def block_pool(self, path: str) -> str:
-            if path not in pools:
-                raise FileNotFoundError(errno.ENOENT, "no such file", path)
-            return pools[path]
+            return pools.get(path) or missing(path)
 
     fs: Any = hdfs()
     fs._native = Router()
@@ -354,6 +356,18 @@ class TestRouters:
         status = fs.get_file_status("/a/m/n/d")
         assert transfer.is_within(fs, target, fs, status) is inside
         assert transfer.is_within(other, target, fs, status) is inside
+
+    @pytest.mark.parametrize(("pool", "by_id"), [("BP-1", True), ("BP-2", False), (None, False)])
+    def test_handles_of_files_that_may_be_moved(
+        self, monkeypatch: pytest.MonkeyPatch, pool: str | None, by_id: bool
+    ):
+        """An id leads into the router's default namespace, where it may be another file's."""
+        inode = "/.reserved/.inodes/16387"
+        fs = self.file_system("/a/f", inode)
+        fs._native.block_pool = lambda path: "BP-1" if path == "/a/f" else pool or missing(path)
+        monkeypatch.setattr(fs, "open", lambda path, **_: path)
+        handle = fs.get_path_handle(fs.get_file_status("/a/f"), changed=True, moved=True)
+        assert fs.open_path_handle(handle) == (inode if by_id else "/a/f")
 
 
 class TestCreating:
@@ -499,7 +513,7 @@ class TestCreating:
         (lambda fs: fs.set_storage_policy("/a", ""), ValueError),
         (lambda fs: fs.get_file_checksum("/a", -1), ValueError),
         (lambda fs: fs.open_path_handle(b"[]"), ValueError),
-        (lambda fs: fs.open_path_handle(b'["/a", "x", null, false]'), ValueError),
+        (lambda fs: fs.open_path_handle(b'["/a", "x", null, null]'), ValueError),
         (lambda fs: fs.open_path_handle("text"), TypeError),
         (lambda fs: fs.get_path_handle("/a"), TypeError),
         (lambda fs: fs.create("/"), hflush.PathIsDirectoryError),

@@ -862,17 +862,21 @@ class DistributedFileSystem(FileSystem):
         if status.file_id is None:
             raise ValueError(f"not a status of hdfs: {status!r}")
         version = None if changed else [status.length, status.modification_time]
-        return handles.pack(path, status.file_id[0], version, moved)
+        pool = "" if moved else None
+        if moved:
+            with contextlib.suppress(FileNotFoundError):  # it was moved since
+                pool = self._pool(path)
+        return handles.pack(path, status.file_id[0], version, pool)
 
     def _open_path_handle(self, handle: bytes, buffer_size: int | str | None) -> FSDataInputStream:
         from .. import handles
 
-        path, (inode, version, moved) = handles.unpack(handle, 3)
+        path, (inode, version, pool) = handles.unpack(handle, 3)
         if not isinstance(inode, int):
             raise ValueError(f"not a path handle: {handle!r}")
-        place = f"{_INODES}/{inode}" if moved else path
         stream = None
         try:
+            place = path if pool is None else self._anywhere(inode, pool, path)
             stream = self.open(place, buffer_size=buffer_size)
             now = self._status(place)
             if now.file_id != (inode,):
@@ -888,6 +892,17 @@ class DistributedFileSystem(FileSystem):
                 raise handles.gone(path) from failure
             raise
         return stream
+
+    def _anywhere(self, inode: int, pool: str, path: str) -> str:
+        """Return a path of a file that may have been moved: by its id.
+
+        Behind a router that may lead nowhere, or to a file of another pool: there it is the path.
+        """
+        by_id = f"{_INODES}/{inode}"
+        with contextlib.suppress(FileNotFoundError):
+            if not pool or self._pool(by_id) in ("", pool):
+                return by_id
+        return path
 
     def _multipart_uploader(self, base: str) -> MultipartUploader:
         from ..multipart import MultipartUploader

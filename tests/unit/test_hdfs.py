@@ -53,6 +53,21 @@ class TestNames:
         for url in ("hdfs://nn", "hdfs://nn:8020"):
             assert hdfs(url)._resolve(path) == "/a"
 
+    def test_statuses_of_other_instances(self):
+        """Their paths may be spelled otherwise; those of another file system are refused."""
+        fs: Any = hdfs("hdfs://nn:8020/")
+        fs._native = SimpleNamespace(block_locations=lambda path, *_: asked.append(path) or [])
+        asked: list[str] = []
+        there = {"kind": "file", "length": 1, "file_id": (16387, 16388)}
+        for url in ("hdfs://nn", "hdfs://nn:8020", "HDFS://NN"):
+            fs.get_file_block_locations(hflush.FileStatus(f"{url}/data/part-0", **there))
+        assert asked == 3 * ["/data/part-0"]
+        for path in ("/data/part-0", "hdfs://mm:8020/data/part-0"):
+            status = hflush.FileStatus(path, **there)
+            for use in (fs.get_file_block_locations, fs.get_path_handle):
+                with pytest.raises(ValueError, match="wrong file system"):
+                    use(status)
+
     def test_a_user_in_a_url(self, monkeypatch: pytest.MonkeyPatch):
         """It is who asks: for this file system, for what is shared, and where it is sent."""
         monkeypatch.setenv("HADOOP_PROXY_USER", "proxied")

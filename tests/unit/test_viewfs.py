@@ -159,8 +159,10 @@ class TestOperations:
         assert [one.path for one in fs.list_status("/data")] == ["viewfs://c/data/d"]
         assert [one.path for one in fs.list_files("/data", True)] == ["viewfs://c/data/d/x"]
         assert [one.path for one in fs.glob_status("/data/*/?")] == ["viewfs://c/data/d/x"]
-        with fs.open_file("/data/d/x").with_file_status(status).build().result() as known:
-            assert known.read() == b"bytes"
+        behind = hflush.FileSystem.get("file:///").get_file_status(tmp_path / "one" / "d" / "x")
+        for seen in (status, behind):
+            with fs.open_file("/data/d/x").with_file_status(seen).build().result() as known:
+                assert known.read() == b"bytes"
         with fs.append("/data/d/x") as out:
             out.write(b"!")
             out.hsync()

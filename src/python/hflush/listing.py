@@ -202,7 +202,7 @@ class Listing(NameSpace):
         Raises
         ------
         ValueError
-            `start` or `length` is negative.
+            `start` or `length` is negative; the status is of another file system.
         """
         if start < 0 or (length is not None and length < 0):
             raise ValueError(f"start={start}, length={length} must not be negative")

@@ -196,9 +196,19 @@ class NameSpace(ABC):
         return path
 
     def _store_path(self, status: FileStatus) -> str:
-        """Return the path of a status, which may hold names that cannot be created."""
+        """Return the path of a status, which may hold names that cannot be created.
+
+        Raises
+        ------
+        ValueError
+            It is of another file system.
+        """
         prefix = self._public_name("/")
-        return "/" + status.path[len(prefix) :]
+        if status.path.startswith(prefix):
+            return "/" + status.path[len(prefix) :]
+        if paths.parse(status.path).scheme is None:
+            raise ValueError(f"wrong file system: {status.path!r} is not in {self.uri}")
+        return self._resolve(status.path)
 
     def _loop_id(self, status: FileStatus) -> object:
         """Return what tells a directory from those above it; None if none can be below itself."""

@@ -858,7 +858,7 @@ class DistributedFileSystem(FileSystem):
     def _path_handle(self, status: FileStatus, changed: bool, moved: bool) -> bytes:
         from .. import handles
 
-        path = self._resolve(status.path)
+        path = self._store_path(status)
         if status.file_id is None:
             raise ValueError(f"not a status of hdfs: {status!r}")
         version = None if changed else [status.length, status.modification_time]

@@ -298,9 +298,11 @@ class ViewFileSystem(FileSystem):
         options: Options,
         status: FileStatus | None,
     ) -> FSDataInputStream:
-        place = self._file(self._resolve(path))
-        known = None if status is None else self._inward(status)[1]
-        return place.store._open_asked(place.path, buffer_size, options, known)
+        resolved = self._resolve(path)
+        place = self._file(resolved)
+        if status is not None and status.path == self._public_name(resolved):
+            status = self._inward(status)[1]
+        return place.store._open_asked(place.path, buffer_size, options, status)
 
     def _file(self, path: str) -> Place:
         """Return where a path leads that is to be a file."""

@@ -363,6 +363,7 @@ void NameSpace::deleted(std::uint64_t id, const DataNode& node) {
   const BlockAt at = block_at(id);
   if (at.block == nullptr) return;
   Block& block = *at.block;
+  if (!block.deleting.contains(&node)) return;  // it has told of another copy since
   std::erase(block.reported, &node);
   block.moved.erase(&node);
   const bool is_finished =

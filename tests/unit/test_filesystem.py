@@ -8,6 +8,7 @@ import inspect
 import io
 import os
 import pickle
+import re
 import struct
 import subprocess
 import sys
@@ -22,7 +23,7 @@ from hflush.errors import means_nothing_there
 from hflush.options import as_int
 from support.forks import in_child
 from support.stores import FILES, Store
-from support.waiting import Task
+from support.waiting import DEADLINE_S, Task
 
 
 def test_get_shares_and_new_instance_does_not(tmp_path: Path):
@@ -678,6 +679,55 @@ def test_a_fork_leaves_no_lock_held(store: Store):
         forked.set()
         holding.result()
     out.close()
+
+
+CHILD = """
+import hflush, multiprocessing, sys, threading, time
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import util
+
+def late(path):
+    with hflush.create(path, atomic=True) as out:
+        while util._finalizer_registry:
+            time.sleep(0.001)
+        out.write(b"whole")
+
+def work(where):
+    global kept
+    fs = hflush.FileSystem.get(where)
+    fs.create(where + "/doomed").close()
+    fs.delete_on_exit(where + "/doomed")
+    plain, atomic = fs.create(where + "/plain"), fs.create(where + "/atomic", atomic=True)
+    kept = plain, atomic, hflush.open(where + "/text", "w", atomic=True)
+    threading.Thread(target=late, args=(where + "/late",)).start()
+
+if __name__ == "__main__":
+    where, how = sys.argv[1:]
+    if how == "pool":
+        with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("fork")) as pool:
+            pool.submit(work, where).result()
+    else:
+        child = multiprocessing.get_context(how).Process(target=work, args=(where,))
+        child.start()
+        child.join()
+"""
+
+
+@pytest.mark.parametrize("how", ["fork", "forkserver", "spawn", "pool"])
+def test_a_child_of_multiprocessing_ends_as_other_processes_do(tmp_path: Path, how: str):
+    """What is open is reported, and what is doomed removed, when its other threads have ended."""
+    program, where = tmp_path / "program.py", tmp_path / "files"
+    program.write_text(CHILD)
+    where.mkdir()
+    run = subprocess.run(
+        [sys.executable, program, where, how], capture_output=True, text=True, timeout=DEADLINE_S
+    )
+    assert run.returncode == 0, run.stderr
+    lost = re.findall(r"NotPublishedWarning: never closed.* name='(.*?)'", run.stderr)
+    assert sorted(lost) == [f"{where}/{name}" for name in ("atomic", "plain", "text")]
+    assert (where / "late").read_bytes() == b"whole"
+    left = {"late", "plain"}
+    assert {name for name in os.listdir(where) if how != "spawn" or "tmp" not in name} == left
 
 
 def test_conf_is_a_copy(store: Store):

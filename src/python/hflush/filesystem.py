@@ -151,6 +151,12 @@ class FileSystem(OptionalOperations):
         streams = [tracked() for tracked in self._streams.copy()]
         return [stream for stream in streams if stream is not None]
 
+    def _abandon_open(self) -> None:
+        """Where the process ends: publish nothing more of the streams that are open, and say so."""
+        for stream in self._open_streams():
+            if stream._abandon():
+                report(stream, "never closed, not published")
+
     def _end_open(self, stream: FSDataOutputStream) -> None:
         """End a stream that is open when the file system is closed.
 
@@ -766,7 +772,7 @@ class FileSystem(OptionalOperations):
         with self._lock:
             self._doomed.add(resolved)
             if id(self) not in _with_doomed:
-                call_first_at_exit(_remove_all_doomed)  # before the store ends its connections
+                call_first_at_end(_remove_all_doomed)  # before the store ends its connections
                 _with_doomed[id(self)] = self
         return True
 
@@ -927,14 +933,20 @@ def instances() -> list[FileSystem]:
     return [filesystem for filesystem in found if filesystem is not None]
 
 
-def call_first_at_exit(function: Callable[[], object]) -> None:
+_at_end: list[Callable[[], object]] = []
+
+
+def call_first_at_end(function: Callable[[], object]) -> None:
     """Call a function at exit, before what has registered so far, and once: forget earlier calls.
 
-    Not while the process ends: what registers then is not called, and the earlier call is to come.
+    Also where a child of multiprocessing ends. Not while the process ends: what registers then is
+    not called, and the earlier call is to come.
     """
     if threading.main_thread().is_alive():
         atexit.unregister(function)
+        _at_end[:] = [other for other in _at_end if other is not function]
     atexit.register(function)
+    _at_end.append(function)
 
 
 # Those that have something to remove at exit, by id: others may be equal.
@@ -961,6 +973,60 @@ def _forget_parent() -> None:
 
 
 os.register_at_fork(after_in_child=_forget_parent)
+
+
+# --- children of multiprocessing: those that are forked end without what atexit calls -------------
+
+
+class _Watch:
+    """Has multiprocessing end what is open where this process ends, or one that it forks.
+
+    Multiprocessing holds it weakly, so that only the last one counts. No name of this module holds
+    an object of multiprocessing: the program's functions, and its streams, would stay with it.
+    """
+
+    def __init__(self) -> None:
+        if "multiprocessing.util" in sys.modules:
+            from multiprocessing import util
+
+            util.register_after_fork(self, _Watch.begin)  # a child begins without finalizers
+            self.begin()
+
+    def begin(self) -> None:
+        """Let the end be called last of all that multiprocessing calls: others close streams."""
+        from multiprocessing import util
+
+        util.Finalize(None, _end_child, exitpriority=-1000)
+
+
+def _watch() -> None:
+    global _watching  # noqa: PLW0603
+    _watching = _Watch()
+
+
+def _end_child() -> None:
+    """End what is open in a child, but one that was spawned: that calls atexit's functions, too."""
+    import multiprocessing
+
+    is_child = multiprocessing.parent_process() is not None
+    if is_child and multiprocessing.get_start_method() in ("fork", "forkserver"):
+        # Python waits for other threads later, so a thread does that first; it waits for this one.
+        threading.Thread(target=_end_after_others, name="hflush-end").start()
+
+
+def _end_after_others() -> None:
+    own = threading.main_thread(), threading.current_thread()
+    while others := [one for one in threading.enumerate() if not one.daemon and one not in own]:
+        for thread in others:
+            thread.join()
+    for function in reversed(_at_end):
+        function()
+    for filesystem in instances():
+        filesystem._abandon_open()
+
+
+_watching = _Watch()
+os.register_at_fork(after_in_child=_watch)
 
 
 class _Last:

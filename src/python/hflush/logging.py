@@ -13,7 +13,6 @@ from __future__ import annotations
 import errno
 import logging
 import os
-import sys
 import threading
 import time
 import weakref
@@ -24,7 +23,7 @@ from . import _core, opening, paths
 from .capabilities import APPEND, CREATE_IN_CLOSE, HSYNC
 from .configuration import Configuration
 from .errors import StreamClosedError, without_passwords
-from .filesystem import FileSystem, call_first_at_exit
+from .filesystem import FileSystem, call_first_at_end
 
 if TYPE_CHECKING:
     from typing import Any, Literal
@@ -204,7 +203,7 @@ class Handler(logging.Handler):
             stream.write(self._mark)
         if self not in _handlers:
             _handlers.add(self)
-            _close_at_exit()
+            call_first_at_end(_close_all)  # before the store, which is loaded by now, ends streams
         return stream
 
     def _reopened(self) -> FSDataOutputStream:
@@ -331,20 +330,8 @@ def _close_all() -> None:
             _core.write_unraisable(failure, handler)
 
 
-def _close_at_exit() -> None:
-    """Be called before the store, which was loaded by now, ends what is open."""
-    global _finalizer  # noqa: PLW0603
-    call_first_at_exit(_close_all)
-    if multiprocessing := sys.modules.get("multiprocessing.util"):
-        # Its processes end without what atexit calls.
-        if _finalizer is not None and not multiprocessing.is_exiting():
-            _finalizer.cancel()
-        _finalizer = multiprocessing.Finalize(None, _close_all, exitpriority=0)
-
-
 _PAUSE_S = 10.0
 _WAIT_S = 60.0  # for a thread that opens the file: it may need a lock that the waiting one has
 _MOST_LATER = 9
-_finalizer: Any = None  # of multiprocessing
 _handlers: weakref.WeakSet[Handler] = weakref.WeakSet()
 _writing: set[Handler] = set()  # these have a stream; logging keeps none that a program drops

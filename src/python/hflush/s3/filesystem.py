@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import atexit
 import errno
 import time
 from contextlib import suppress
@@ -22,7 +21,7 @@ from ..errors import (
     means_file_there,
     unsupported,
 )
-from ..filesystem import instances
+from ..filesystem import call_first_at_end, instances
 from ..options import (
     CONDITIONAL_ETAG,
     CONDITIONAL_OVERWRITE,
@@ -33,7 +32,6 @@ from ..options import (
 from ..output_kinds import ReportingOutputStream
 from ..status import FileStatus
 from ..workers import Workers
-from ..write_only import report
 from . import completion
 from .answers import code_of
 from .commit import PendingCommit
@@ -744,10 +742,9 @@ def _as_etag(value: object) -> str:
 def _abandon_all() -> None:
     """At exit: publish nothing more, say so, and give what ends uploads a moment."""
     for filesystem in instances():
-        for stream in filesystem._open_streams() if isinstance(filesystem, S3FileSystem) else ():
-            if stream._abandon():
-                report(stream, "never closed, not published")
+        if isinstance(filesystem, S3FileSystem):
+            filesystem._abandon_open()
     _core.s3_drain(_CLEAN_UP_AT_EXIT_S)
 
 
-atexit.register(_abandon_all)
+call_first_at_end(_abandon_all)

@@ -8,6 +8,7 @@ import re
 import subprocess
 import sys
 import timeit
+import warnings
 from functools import partial
 from pathlib import Path
 
@@ -32,6 +33,16 @@ for method in ("flush", "seek", "truncate", "flush", "close", "flush", "close"):
     except (KeyError, io.UnsupportedOperation) as error:
         print(method, type(error).__name__)
 """
+
+
+def test_each_loss_is_shown(tmp_path: Path):
+    """Also by Python's usual filter, which shows what is alike once; where the program is."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("default")
+        for _ in range(2):
+            hflush.create(str(tmp_path / "file")).write(b"lost")
+    assert [one.category for one in caught] == [hflush.NotPublishedWarning] * 2
+    assert {one.filename for one in caught} == {__file__}
 
 
 def test_an_exception_that_is_pending(tmp_path: Path):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import os
 import sys
 import warnings
 
@@ -16,7 +17,7 @@ from .options import ON_EXCEPTION
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from types import ModuleType, TracebackType
+    from types import FrameType, ModuleType, TracebackType
     from typing import Any, NoReturn, Protocol
 
     from typing_extensions import Buffer, Self
@@ -170,12 +171,16 @@ def _withdraw(out: WriteOnly, error: BaseException) -> bool:
 def report(
     out: WriteOnly,
     what: str,
-    _warn: Callable[..., None] = warnings.warn,
+    _warn: Callable[..., None] = warnings.warn_explicit,
     _category: type[Warning] = NotPublishedWarning,
     _unraisable: Callable[[BaseException, object], None] = _core.write_unraisable,
     _modules: dict[str, ModuleType] = sys.modules,
+    _frame: Callable[[], FrameType | None] = sys._getframe,
+    _package: str = os.path.join(os.path.dirname(__file__), ""),  # noqa: PTH118, PTH120
 ) -> None:
     """Warn that bytes were dropped, where no exception can say so. Never raises.
+
+    Each loss is shown, also one that is like an earlier one: that takes a registry of its own.
 
     At exit the module may be half gone, so the defaults hold everything that is needed.
     """
@@ -184,7 +189,14 @@ def report(
         logging = _modules.get("logging")
         if logging is not None and (log := logging.getLogger("hflush.streams")).hasHandlers():
             log.error(message)
-        _warn(message, _category, stacklevel=3, source=out)
+        caller = _frame()
+        while caller is not None and caller.f_code.co_filename.startswith(_package):
+            caller = caller.f_back
+        file, line, module = "sys", 1, "sys"  # as warnings.warn has it
+        if caller is not None:
+            file, line = caller.f_code.co_filename, caller.f_lineno
+            module = caller.f_globals.get("__name__", file)
+        _warn(message, _category, file, line, module, registry={}, source=out)
     except Exception as failure:
         _unraisable(failure, out)
 

@@ -773,14 +773,17 @@ def test_names_that_look_like_patterns(tmp_path, protocol: str, copy: str):
         assert of[source].get_mapper(f"{source}/d[1]")["a[b]"] == b"data"
 
 
-@pytest.mark.parametrize("name", ["~/x", "~", "s3//b/x", "file//b", "file://~/x", "a:b"])
+@pytest.mark.parametrize(
+    "name", ["~/x", "~", "s3//b/x", "file//b", "file://~/x", "hflushfile://nas/x", "a:b"]
+)
 def test_what_is_no_name_here(fs, tmp_path, monkeypatch, name: str):
     """As hflush itself: nothing is made below the working directory of what meant another place."""
     monkeypatch.chdir(tmp_path)
     for operation in (fs.exists, fs.makedirs, lambda it: fs.open(it, "wb")):
-        with pytest.raises(ValueError, match=r"invalid path|wrong file system"):
+        with pytest.raises(ValueError, match=r"invalid path|wrong file system|no host"):
             operation(name)
     assert list(tmp_path.iterdir()) == []
+    assert fs.unstrip_protocol("a") == f"hflush+file://{tmp_path}/a"
     fs.pipe("./~", b"data")
     assert fs.ls("", detail=False) == [f"{tmp_path}/~"]
 

@@ -248,7 +248,10 @@ class HflushFileSystem(AbstractFileSystem, metaclass=_Interned):  # type: ignore
         text = paths.as_text(path)
         url = cls._as_url(text)
         if url is not None:
-            text = (url[3] or "") + url[4]
+            if url[3]:
+                host = url[3].rpartition("@")[2]  # what stands before may be a secret
+                raise ValueError(f"a {url[1]} URL names no host, but this one names {host!r}")
+            text = url[4]
         if not text.startswith("/"):
             if text:
                 paths.parse(text)  # refuses `~` and a URL without its colon
@@ -257,6 +260,10 @@ class HflushFileSystem(AbstractFileSystem, metaclass=_Interned):  # type: ignore
         if ".." in text:
             paths.check_dots(text, "/")
         return name
+
+    def unstrip_protocol(self, name: str) -> str:
+        """Return the URL of a path."""
+        return f"{self.protocol[0]}://{self._strip_protocol(name)}"
 
     @classmethod
     def _as_url(cls, text: str) -> re.Match[str] | None:

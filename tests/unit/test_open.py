@@ -11,6 +11,7 @@ import subprocess
 import sys
 import warnings
 from pathlib import Path
+from types import ModuleType
 
 import hflush
 import pytest
@@ -180,6 +181,11 @@ def test_star_import_leaves_the_built_in_open_alone():
     assert "open" not in names
     assert names["create"] is hflush.create
     assert "open" in dir(hflush)
+
+
+@pytest.mark.parametrize("package", [hflush.hdfs, hflush.s3, hflush.spark, hflush.viewfs])
+def test_names_that_come_with_their_first_use_are_shown(package: ModuleType):
+    assert set(package.__all__) <= set(dir(package))
 
 
 def test_exclusive_modes_refuse_what_exists(store: Store):

@@ -48,6 +48,10 @@ if not TYPE_CHECKING:  # each store brings its own
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
+def __dir__() -> list[str]:
+    return __all__
+
+
 def register(*protocols: str) -> None:
     """Let fsspec use hflush for these protocols, in the place of what it has.
 

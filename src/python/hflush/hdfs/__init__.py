@@ -23,6 +23,11 @@ if not TYPE_CHECKING:  # with their first use: the table of keys is long
         },
     )
 
+
+def __dir__() -> list[str]:
+    return __all__
+
+
 register(
     Store(
         schemes=("hdfs",),

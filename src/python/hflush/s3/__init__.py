@@ -28,6 +28,11 @@ if not TYPE_CHECKING:  # with their first use: they bring much that other stores
         },
     )
 
+
+def __dir__() -> list[str]:
+    return __all__
+
+
 # What says which server, by which way, and as whom: read here, by the core, or by botocore.
 _ENVIRONMENT = (
     "AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_IGNORE_CONFIGURED_ENDPOINT_URLS",

@@ -59,3 +59,7 @@ if not TYPE_CHECKING:
             "task_conf": "hflush.spark.settings:task_conf",
         },
     )
+
+
+def __dir__() -> list[str]:
+    return __all__

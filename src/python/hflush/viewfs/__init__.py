@@ -14,6 +14,11 @@ __all__ = ["ViewFileSystem"]
 if not TYPE_CHECKING:  # with its first use
     __getattr__ = on_demand(__name__, {"ViewFileSystem": "hflush.viewfs.filesystem:ViewFileSystem"})
 
+
+def __dir__() -> list[str]:
+    return __all__
+
+
 register(
     Store(
         schemes=("viewfs",),

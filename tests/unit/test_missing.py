@@ -152,6 +152,12 @@ BLOCK = f"import sys\nlibraries = {LIBRARIES}\nsys.modules.update(dict.fromkeys(
         ("import hflush; hflush.fsspec", "AttributeError", "hflush.fsspec needs 'fsspec'"),
         ("import hflush.fsspec", "ModuleNotFoundError", "hflush.fsspec needs 'fsspec'"),
         ("from hflush import fsspec", "ModuleNotFoundError", "hflush.fsspec needs 'fsspec'"),
+        ("import hflush.upath", "ModuleNotFoundError", "hflush.upath needs 'fsspec'"),
+        (
+            "from hflush.crc import chunked_sums_array as sums; sums(b'x')",
+            "ModuleNotFoundError",
+            "hflush.crc.chunked_sums_array needs 'numpy'",
+        ),
         (
             "from hflush.spark import ForeachWriter",
             "ModuleNotFoundError",
@@ -161,8 +167,8 @@ BLOCK = f"import sys\nlibraries = {LIBRARIES}\nsys.modules.update(dict.fromkeys(
 )
 def test_what_an_extra_brings(use: str, error: str, said: str):
     """What needs it names it, and how to install it."""
-    extra = "spark" if "spark" in said else "fsspec"
-    expected = f"{error}: {said}: pip install 'hflush[{extra}]'"
+    library = said.split("'")[1]
+    expected = f"{error}: {said}: pip install 'hflush[{library.replace('pyspark', 'spark')}]'"
     assert failed([sys.executable, "-c", BLOCK + use]) == expected
 
 

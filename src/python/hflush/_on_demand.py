@@ -10,8 +10,15 @@ if TYPE_CHECKING:
 
 __all__ = ["needs", "on_demand"]
 
-# The extra of the package that brings a library.
-_EXTRAS = {"fsspec": "fsspec", "pandas": "spark", "pyarrow": "spark", "pyspark": "spark"}
+# What brings a library: an extra of the package, or what the library is a part of.
+_BROUGHT_BY = {
+    "fsspec": "hflush[fsspec]",
+    "numpy": "hflush[numpy]",
+    "pandas": "hflush[spark]",
+    "pyarrow": "hflush[spark]",
+    "pyspark": "hflush[spark]",
+    "upath": "universal_pathlib",
+}
 
 
 def on_demand(package: str, places: Mapping[str, str]) -> Callable[[str], object]:
@@ -54,8 +61,8 @@ def on_demand(package: str, places: Mapping[str, str]) -> Callable[[str], object
 def needs(what: str, missing: ModuleNotFoundError) -> str:
     """Return which library a part of the package needs, and how to install it."""
     said = f"{what} needs {missing.name!r}"
-    extra = _EXTRAS.get(_top(missing.name))
-    return f"{said}: pip install 'hflush[{extra}]'" if extra else said
+    brought_by = _BROUGHT_BY.get(_top(missing.name))
+    return f"{said}: pip install '{brought_by}'" if brought_by else said
 
 
 def _top(module: str | None) -> str:

@@ -531,6 +531,18 @@ if TYPE_CHECKING:
         conf: Conf = None,
         **options: Unpack[AnyArguments],
     ) -> Opening[AsyncTextStream]: ...
+    @overload
+    def open(
+        url: StrPath,
+        mode: str,
+        buffering: int = -1,
+        encoding: str | None = None,
+        errors: str | None = None,
+        newline: str | None = None,
+        *,
+        conf: Conf = None,
+        **options: Unpack[AnyArguments],
+    ) -> Opening[AsyncOutputStream | AsyncInputStream | AsyncTextStream]: ...
 
 
 def open(

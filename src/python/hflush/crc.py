@@ -12,6 +12,7 @@ of HDFS) or ``"CRC32"`` (zlib's polynomial; used in the ``.crc`` files of local 
 from __future__ import annotations
 
 from . import _core
+from ._on_demand import needs
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -186,8 +187,12 @@ def chunked_sums_array(
     >>> [hex(value) for value in chunked_sums_array(b"123456789")]
     ['0xe3069283']
     """
-    import numpy
-
+    try:
+        import numpy
+    except ModuleNotFoundError as missing:
+        raise ModuleNotFoundError(
+            needs("hflush.crc.chunked_sums_array", missing), name=missing.name
+        ) from missing
     return numpy.frombuffer(_core.chunked_sums(data, bytes_per_checksum, kind), dtype=">u4")
 
 

@@ -16,13 +16,18 @@ from contextlib import suppress
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
-from fsspec import get_filesystem_class  # type: ignore[import-untyped]
-from fsspec.core import has_magic  # type: ignore[import-untyped]
-from fsspec.utils import glob_translate  # type: ignore[import-untyped]
-from upath import UPath, core
-from upath._flavour import WrappedFileSystemFlavour
-from upath._protocol import get_upath_protocol
-from upath.implementations.cloud import CloudPath
+from ._on_demand import needs
+
+try:
+    from fsspec import get_filesystem_class  # type: ignore[import-untyped]
+    from fsspec.core import has_magic  # type: ignore[import-untyped]
+    from fsspec.utils import glob_translate  # type: ignore[import-untyped]
+    from upath import UPath, core
+    from upath._flavour import WrappedFileSystemFlavour
+    from upath._protocol import get_upath_protocol
+    from upath.implementations.cloud import CloudPath
+except ModuleNotFoundError as missing:
+    raise ModuleNotFoundError(needs(__name__, missing), name=missing.name) from missing
 
 from .errors import unsupported
 from .filesystem import FileSystem

@@ -21,6 +21,11 @@ def take(file: BinaryIO) -> None: ...
 def take_bytes(file: IO[bytes]) -> None: ...
 
 
+def open_somehow(mode: str) -> None:
+    hflush.open("a", mode)
+    hflush.aio.open("a", mode)
+
+
 # Every option of create, append and open.
 out: hflush.FSDataOutputStream = hflush.create(
     "a",

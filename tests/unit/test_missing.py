@@ -57,10 +57,14 @@ def test_imported_from_an_archive(tmp_path: Path, name: str):
 
 
 def test_not_built(copied: Path):
-    """A source tree in which nothing was compiled."""
+    """Sources of which nothing was compiled; a clone has a command for it."""
     said = failed(IMPORT, PYTHONPATH=str(copied))
-    for word in ("hflush._core", "not built", "./dev build", "pip install"):
+    for word in ("hflush._core", "not built", "pip install"):
         assert word in said
+    (copied / "tools" / "devkit").mkdir(parents=True)
+    python = copied / "src" / "python"
+    shutil.copytree(copied / "hflush", python / "hflush")
+    assert failed(IMPORT, PYTHONPATH=str(python)).endswith("not built: run ./dev build")
 
 
 def test_built_for_another_python(copied: Path):

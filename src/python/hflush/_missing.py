@@ -35,10 +35,10 @@ def advice(missing: ImportError, directories: Iterable[str]) -> str:
     built = sorted(file.name for place in places for file in place.glob("_core.*so"))
     usable = {f"_core{suffix}" for suffix in EXTENSION_SUFFIXES}
     if not built:
-        return (
-            f"{said}. It is not built: in a source tree run ./dev build, elsewhere pip install "
-            "hflush or, with a compiler, pip install ."
-        )
+        roots = [root for place in places for root in place.parents[2:3]]
+        if any((root / "tools" / "devkit").is_dir() for root in roots):
+            return f"{said}. It is not built: run ./dev build"
+        return f"{said}. It is not built: pip install hflush or, with a compiler, pip install ."
     if usable.isdisjoint(built):
         return (
             f"{said}. It is built for another Python ({', '.join(built)}) than this one, "

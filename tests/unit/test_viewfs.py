@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import pickle
 from collections.abc import Iterator
@@ -598,6 +599,31 @@ class TestFsspec:
         path.write_text("data")
         assert [str(one) for one in path.parent.iterdir()] == ["hflushviewfs://c/data/d/x"]
         assert (tmp_path / "one" / "d" / "x").read_text() == "data"
+
+    def test_a_copy_onto_itself(self, conf: dict[str, str], tmp_path: Path):
+        """By its two names, and where it has a second: nothing is cut."""
+        here, there = tmp_path / "one" / "x", UPath("hflushviewfs://c/data/x", conf=conf)
+        here.write_text("kept")
+        (tmp_path / "hard").hardlink_to(here)
+        for copy in (
+            lambda: there.copy(UPath(here)),
+            lambda: UPath(here).copy(there),
+            lambda: UPath(f"hflushfile://{here}").copy(there),
+            lambda: there.fs.put(str(here), "/data/x"),
+            lambda: there.fs.get("/data/x", str(here)),
+        ):
+            with pytest.raises(OSError, match="itself") as refusal:
+                copy()
+            assert (refusal.value.errno, here.read_text()) == (errno.EINVAL, "kept")
+
+    def test_the_working_directory_stays(
+        self, conf: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ):
+        fs = fsspec.filesystem("hflush+viewfs", conf=conf)
+        fs.mkdir("/data/d")
+        monkeypatch.chdir(tmp_path / "one" / "d")
+        with pytest.raises(io.UnsupportedOperation, match="removing the working directory"):
+            fs.rm("/data/d", recursive=True)
 
     @pytest.mark.parametrize("sends", [False, True])
     def test_what_is_sent(self, both: dict[str, str], monkeypatch: pytest.MonkeyPatch, sends: bool):

@@ -333,7 +333,8 @@ def _led_to(path: Any) -> tuple[FileSystem, str] | None:
     """Return where a path leads to, if it is hflush's, or local and of any library."""
     if isinstance(path, _Sendable):
         place = path.fs._place(path.path)
-        return place.store, place.path
+        led: tuple[FileSystem, str] = place.store._leads_to(place.path)
+        return led
     if isinstance(path, os.PathLike):
         return FileSystem.get("file:///"), os.path.realpath(path)
     return None

@@ -1185,8 +1185,9 @@ def _check_found(names: Sequence[Any], asked: Any) -> None:
 
 def _check_apart_from(local: Path, place: Place) -> None:
     """Refuse a copy of a local file onto itself, which would be emptied first."""
+    store, path = place.store._leads_to(place.path)
     with suppress(FileNotFoundError):
-        if place.store._is_local and local.samefile(place.path):
+        if store._is_local and local.samefile(path):
             raise OSError(errno.EINVAL, "copy of a file onto itself", str(local))
 
 
@@ -1208,10 +1209,11 @@ def _is_real_directory(place: Place) -> bool:
 
 
 def _is_working_directory(place: Place) -> bool:
-    if not place.store._is_local or place.store._is_link(place.path):
+    store, path = place.store._leads_to(place.path)
+    if not store._is_local or store._is_link(path):
         return False
     try:
-        return Path(place.path).samefile(".")
+        return Path(path).samefile(".")
     except OSError:  # one of them is not there
         return False
 

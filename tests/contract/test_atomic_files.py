@@ -285,6 +285,10 @@ def test_links(store: Store, old: str):
     assert os.path.islink(link)
     assert store.read(old) == b"new"
     os.symlink("missing", store.path("dangling"))
+    with pytest.raises(FileExistsError):
+        store.fs.create(store.path("dangling"), overwrite=False, atomic=True)
+    assert not store.fs.put_if_absent(store.path("dangling"), b"new")
+    assert not os.path.exists(store.path("missing"))
     with store.fs.create(store.path("dangling"), atomic=True) as out:
         out.write(b"filled")
     assert store.read(store.path("missing")) == b"filled"

@@ -347,7 +347,7 @@ def create_aside(
     fs: NameSpace, path: str, overwrite: bool, options: CreateOptions
 ) -> FSDataOutputStream:
     """Open a file that appears at `path` when it is closed."""
-    target = fs._write_target(path)
+    target = fs._write_target(path) if overwrite else path  # a link is there, wherever it leads
     _check_target(fs, path, target, overwrite)
     _sweep(fs, paths.parent(target))
     for _ in range(_ATTEMPTS):

@@ -586,7 +586,10 @@ class HflushFileSystem(AbstractFileSystem, metaclass=_Interned):  # type: ignore
         on_error: str | None = None,
         **options: Any,
     ) -> None:
-        """Copy files, or a whole tree, as fsspec does; all of it, as :meth:`get`."""
+        """Copy files, or a whole tree, as fsspec does; all of it, as :meth:`get`.
+
+        Without `on_error` what a tree has lost meanwhile is passed over, and nothing else.
+        """
         names, targets, files = pairs(
             self,
             path1,
@@ -597,8 +600,8 @@ class HflushFileSystem(AbstractFileSystem, metaclass=_Interned):  # type: ignore
             **options,
         )
         words.check_hints("cp_file", options)
-        if on_error is None:
-            on_error = "ignore" if recursive else "raise"
+        if on_error is None and not recursive:
+            on_error = "raise"
 
         def copy(name: str, target: str) -> None:
             try:
@@ -607,7 +610,7 @@ class HflushFileSystem(AbstractFileSystem, metaclass=_Interned):  # type: ignore
                 else:
                     self.cp_file(name, target)
             except FileNotFoundError:
-                if on_error == "raise":
+                if on_error == "raise" or (on_error is None and self.exists(name)):
                     raise
 
         self._copy_each(copy, list(zip(names, targets, strict=True)), files)

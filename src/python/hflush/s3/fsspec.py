@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import mimetypes
-import os
 import re
 from typing import TYPE_CHECKING, Any
 
@@ -209,17 +208,6 @@ class HflushS3FileSystem(HflushFileSystem):
         elif self._place(path).path != "/":  # a bucket that is missing is noticed by the next call
             super().makedirs(path, exist_ok)
 
-    def copy(
-        self, path1: Any, path2: Any, recursive: bool = False, *args: Any, **options: Any
-    ) -> None:
-        """Copy as fsspec does, which takes a tree's missing target bucket for a missing source."""
-        targets = [path2] if isinstance(path2, (str, os.PathLike)) else path2
-        buckets = {self._strip_protocol(target).partition("/")[0] for target in targets}
-        for bucket in buckets if recursive else ():
-            if not _may_have_bucket(self._place(bucket).store):
-                raise FileNotFoundError(errno.ENOENT, "copy: no such bucket", bucket)
-        super().copy(path1, path2, recursive, *args, **options)
-
     def put_file(self, lpath: Any, rpath: str, *args: Any, **options: Any) -> None:
         """Write the bytes of a local file, whose name says the content type, as in s3fs."""
         kind, encoding = mimetypes.guess_type(lpath)
@@ -337,13 +325,6 @@ def _has_bucket(store: FileSystem) -> bool:
     except FileNotFoundError:
         return False
     return True
-
-
-def _may_have_bucket(store: FileSystem) -> bool:
-    try:
-        return _has_bucket(store)
-    except PermissionError:  # who may only write there
-        return True
 
 
 class PendingFile:

@@ -179,6 +179,17 @@ def test_a_rename_onto_a_directory(tmp_path: Path):
     assert path.rename(path.with_name("y")).is_file()
 
 
+def test_a_rename_of_what_looks_like_a_pattern(tmp_path: Path):
+    """A path is a name: what it would match as a pattern stays."""
+    path = UPath(f"hflushfile://{tmp_path}/x[1]")
+    (tmp_path / "x1").touch()
+    with pytest.raises(FileNotFoundError):
+        path.rename(path.with_name("y"))
+    assert [one.name for one in tmp_path.iterdir()] == ["x1"]
+    path.touch()
+    assert path.rename(path.with_name("y")).is_file()
+
+
 def test_what_is_empty(server: ScriptedS3, tmp_path: Path):
     """Files are made empty, and not emptied; an empty directory is removed."""
     for root in (

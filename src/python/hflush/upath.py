@@ -234,6 +234,8 @@ class _Sendable(UPath):
 
         Raises
         ------
+        FileNotFoundError
+            The path is missing; it is a name, and no pattern.
         IsADirectoryError
             The target is a directory: ``move_into`` goes into it.
         """
@@ -244,6 +246,9 @@ class _Sendable(UPath):
             to = self.with_segments(text) if is_absolute else self
         if to != self and to.is_dir():
             raise IsADirectoryError(errno.EISDIR, "rename: the target is a directory", str(to))
+        source = self.absolute().path
+        if has_magic(source):
+            self.fs.info(source)  # if it is missing, mv would take its name for a pattern
         return super().rename(target, **options)
 
     def glob(self, pattern: str, **options: Any) -> Iterator[Self]:

@@ -295,6 +295,23 @@ def test_tail_follows(tmp_path: Path):
         assert process.wait() == 130
 
 
+@pytest.mark.parametrize("ending", [signal.SIGHUP, signal.SIGTERM])
+def test_signals_interrupt(tmp_path: Path, ending: signal.Signals):
+    """As Ctrl-C does: no part of the file stays."""
+    source, target = tmp_path / "source", tmp_path / "target"
+    os.mkfifo(source)
+    process = subprocess.Popen(
+        [*COMMAND, "put", str(source), str(target)],
+        preexec_fn=lambda: signal.signal(ending, signal.SIG_DFL),  # the tests may ignore it
+    )
+    with source.open("wb", 0) as out:
+        out.write(bytes(2 << 20))
+        wait_until(lambda: target.stat().st_size, "a part is there")
+        process.send_signal(ending)
+        assert process.wait() == 128 + ending
+    assert os.listdir(tmp_path) == ["source"]
+
+
 def test_what_a_terminal_would_obey(tmp_path: Path):
     """Names with control characters are shown without them: always where a failure is printed."""
     name = "a\x1b]0;title\x07\x9b"

@@ -1,7 +1,7 @@
 """The command ``hflush``: write, read and look after files of any store.
 
 Exit codes: 0, 1 for a failure (``hflush: <operation>: <path>: <reason>`` on standard error), 2 for
-wrong usage, 130 after Ctrl-C.
+wrong usage, 130 after Ctrl-C, 143 after SIGTERM, 129 after SIGHUP.
 """
 
 from __future__ import annotations
@@ -11,7 +11,9 @@ import contextlib
 import errno
 import io
 import os
+import signal
 import sys
+import threading
 import time
 import uuid
 from functools import partial
@@ -30,7 +32,7 @@ from .arguments import key_value, seconds
 from .output import STANDARD_OUTPUT, complain, emit, flush, mode, owners, say, time_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from ..status import FileStatus, LeaseRecovery
 
@@ -55,11 +57,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     except SystemExit as ended:  # argparse has said why
         return int(ended.code or 0)
     try:
-        conf = Configuration.of(dict(arguments.conf))
-        code = arguments.run(arguments, conf) or 0
-        flush()
-    except KeyboardInterrupt:
-        return 130
+        with _interrupted_by(signal.SIGHUP, signal.SIGTERM):
+            conf = Configuration.of(dict(arguments.conf))
+            code = arguments.run(arguments, conf) or 0
+            flush()
+    except KeyboardInterrupt as interrupt:
+        (number,) = interrupt.args or (signal.SIGINT,)
+        return 128 + int(number)
     except (OSError, ValueError, ImportError) as failure:
         if isinstance(failure, BrokenPipeError) and failure.filename == STANDARD_OUTPUT:
             return 1  # the reader has seen enough
@@ -67,6 +71,27 @@ def main(argv: Sequence[str] | None = None) -> int:
         _report(arguments, failure, given if isinstance(given, str) else ", ".join(given))
         return 1
     return int(code)
+
+
+@contextlib.contextmanager
+def _interrupted_by(*numbers: int) -> Iterator[None]:
+    """Let signals that would end the process at once interrupt it as Ctrl-C does, the first one."""
+    is_main = threading.current_thread() is threading.main_thread()  # others cannot set handlers
+    taken = [one for one in numbers if is_main and signal.getsignal(one) is signal.SIG_DFL]
+
+    def set_all(handler: Any) -> None:
+        for one in taken:
+            signal.signal(one, handler)
+
+    def interrupt(number: int, _frame: object) -> None:
+        set_all(signal.SIG_IGN)  # timeout(1) sends two
+        raise KeyboardInterrupt(number)
+
+    try:
+        set_all(interrupt)
+        yield
+    finally:
+        set_all(signal.SIG_DFL)
 
 
 def _report(arguments: argparse.Namespace, failure: Exception, path: str) -> None:

@@ -501,6 +501,12 @@ def test_slices(tmp_path, protocol: str):
             assert fs.cat_file(path, start, end) == data[start:end]
 
 
+def test_slices_of_a_file_that_does_not_say_its_size(fs):
+    data, path = Path("/proc/version").read_bytes(), "/proc/version"
+    assert [fs.cat_file(path, 2, 10), fs.cat_file(path, 2)] == [data[2:10], data[2:]]
+    assert fs.cat_ranges([path], [0], [10]) == [data[:10]]
+
+
 @pytest.mark.parametrize("protocol", ["hflush+file", "hflush+s3"])
 class TestMovesOfMany:
     """mv takes lists and patterns, as s3fs does."""

@@ -8,6 +8,7 @@ import logging
 import os
 import re
 import stat
+import sys
 from contextlib import contextmanager, nullcontext, suppress
 from functools import partial
 from pathlib import Path
@@ -402,9 +403,10 @@ class HflushFileSystem(AbstractFileSystem, metaclass=_Interned):  # type: ignore
         if start == end is None or options.get("compression") is not None:
             return super().cat_file(path, start, end, **options)
         with self.open(path, "rb", **options) as file:
-            first, behind, _ = slice(start, end).indices(file.size)
-            file.seek(first)
-            return file.read(max(behind - first, 0))
+            first, behind = start or 0, sys.maxsize if end is None else end
+            if first < 0 or behind < 0:  # only then: files of /proc do not say their size
+                first, behind, _ = slice(start, end).indices(file.size)
+            return file.pread(first, max(behind - first, 0))
 
     def cat(
         self, path: Any, recursive: bool = False, on_error: str = "raise", **options: Any

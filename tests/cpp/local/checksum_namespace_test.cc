@@ -240,6 +240,22 @@ TEST_CASE("delete takes the sidecar along") {
   CHECK_FALSE(*again);
 }
 
+TEST_CASE("a refused delete leaves the sidecar") {
+  const TemporaryDirectory root;
+  write_checksummed(root / "a", "content");
+  if (::geteuid() == 0) {  // the sidecar may be removed, and its file may not
+    REQUIRE(::chmod(root.path().c_str(), 01777) == 0);
+    REQUIRE(::lchown(sidecar_of(root / "a").c_str(), 65534, static_cast<gid_t>(-1)) == 0);
+    const testing::Unprivileged nobody;
+    CHECK(code_of(names.remove(root / "a", false)) == StatusCode::kPermissionDenied);
+  }
+  write_file(root / "b", "without");
+  make_directory(sidecar_of(root / "b"));
+  CHECK_FALSE(names.remove(root / "b", false).ok());
+  CHECK(names_in(root.path()) == Names{"a", ".a.crc", "b", ".b.crc"});
+  CHECK(content_of(root / "a") == "content");
+}
+
 TEST_CASE("a directory with nothing to see is empty") {
   const TemporaryDirectory root;
   make_directory(root / "dir");

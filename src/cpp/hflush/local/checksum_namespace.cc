@@ -81,14 +81,15 @@ Status move_sidecar(const std::string& source, const std::string& destination) {
   return is_missing(failure) ? remove_sidecar(to) : failure;
 }
 
-// Keeps the sums of a file that is about to be replaced under a name that belongs to no file, so
-// that they are not taken for the new file's. They are put back unless the file is replaced.
+// Keeps the sums of a file that is about to be replaced or removed under a name that belongs to no
+// file, so that they are not taken for a new file's. They are put back unless that is done.
 class SetAside {
  public:
   static Result<SetAside> of(const std::string& path) {
     SetAside sums(sidecar_path(path));
     struct stat facts;
     if (::lstat(sums.sidecar_.c_str(), &facts) == 0) {
+      if (S_ISDIR(facts.st_mode)) return failure_of(EISDIR, "set aside the checksum file of", path);
       sums.aside_ = aside_name(path, facts.st_ino);
       if (::rename(sums.sidecar_.c_str(), sums.aside_.c_str()) == 0) return sums;
       sums.aside_.clear();
@@ -106,13 +107,13 @@ class SetAside {
     if (aside_.empty()) return;
     const Status back = rename_exactly(aside_, sidecar_, Existing::kRefuse);
     struct stat facts;
-    // The mount has no such rename; the turn keeps others of this program's kind away.
+    // The mount has no such rename; in a rename the turn keeps others of this program's kind away.
     if (back.code() == StatusCode::kUnsupported && ::lstat(sidecar_.c_str(), &facts) != 0) {
       ::rename(aside_.c_str(), sidecar_.c_str());
     }
   }
 
-  // The file is replaced.
+  // The file is replaced, or removed.
   void drop() {
     if (!aside_.empty()) ::unlink(std::exchange(aside_, {}).c_str());
   }
@@ -184,12 +185,17 @@ Result<bool> ChecksumNamespace::remove(const std::string& path, bool recursive) 
     HFLUSH_RETURN_IF_ERROR(remove_orphans(path));
     return files_.remove(path, false);
   }
+  struct stat facts;
+  if (::lstat(path.c_str(), &facts) != 0) return files_.remove(path, recursive);
   // The sidecar first: no writer can make a new file of this name, whose sidecar would then be
   // taken for the old one, before the old file is gone.
-  struct stat facts;
-  if (::lstat(path.c_str(), &facts) == 0)
+  auto sums = SetAside::of(path);
+  if (!sums.ok()) {  // a full disk may have no room for the other name
     HFLUSH_RETURN_IF_ERROR(remove_sidecar(sidecar_path(path)));
-  return files_.remove(path, recursive);
+  }
+  auto removed = files_.remove(path, recursive);
+  if (removed.ok() && sums.ok()) sums->drop();
+  return removed;
 }
 
 Result<std::string> ChecksumNamespace::rename(const std::string& source,

@@ -7,6 +7,7 @@ import errno
 import io
 import os
 import pickle
+import stat
 import subprocess
 import sys
 from collections.abc import Callable
@@ -628,10 +629,16 @@ class TestLinks:
         """A file has the same sums by each of its names: for readers and for writers."""
         store.write(path, DATA)
         link = store.path("link")
-        os.symlink(path, link)
+        os.symlink("file", link)
         store.write(link, DATA * 2)
         assert store.read(path) == store.read(link) == DATA * 2
         assert sorted(os.listdir(store.root)) == [".file.crc", "file", "link"]
+        store.fs.set_permission(link, 0o640)
+        if os.geteuid() == 0:
+            store.fs.set_owner(link, "1")
+        facts, sums = (os.stat(store.path(name)) for name in ("file", ".file.crc"))
+        assert stat.S_IMODE(facts.st_mode) == stat.S_IMODE(sums.st_mode) == 0o640
+        assert facts.st_uid == sums.st_uid
         with open(path, "r+b") as file:
             file.write(b"damage")
         with pytest.raises(hflush.ChecksumError):

@@ -9,6 +9,7 @@ import stat
 import struct
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import fsspec
@@ -58,6 +59,12 @@ def notes(failure: BaseException | None) -> list[str]:
 
 def refused(*_: object, **__: object) -> Any:
     raise PermissionError(errno.EPERM, "not here")
+
+
+def refusing(namespace: Any, *operations: str) -> SimpleNamespace:
+    """Return the name space without these operations."""
+    every = {name: getattr(namespace, name) for name in dir(namespace) if name[0] != "_"}
+    return SimpleNamespace(**every | dict.fromkeys(operations, refused))
 
 
 def after_copying(monkeypatch: pytest.MonkeyPatch, happens: Callable[[], object]) -> None:
@@ -317,7 +324,7 @@ class TestLocalFiles:
         moved = local.get_file_status(path)
         moved.permission = mode
         moved.owner, moved.group = owner or moved.owner, group or moved.group
-        monkeypatch.setattr(type(local), "_set_owner", refused)
+        monkeypatch.setattr(local, "_namespace", refusing(local._namespace, "set_owner"))
         local._take_after(moved, str(path), 0)
         assert stat.S_IMODE(path.stat().st_mode) == kept
 
@@ -346,8 +353,8 @@ class TestLocalFiles:
                 return refused() if "permission" in options else _make(fs, path, **options)
 
             monkeypatch.setattr(LocalFileSystem, name, made)
-        for name in ("_set_owner", "_set_permission"):
-            monkeypatch.setattr(LocalFileSystem, name, refused)
+        modeless = refusing(local._namespace, "set_owner", "set_permission")
+        monkeypatch.setattr(local, "_namespace", modeless)
         source = tree(tmp_path / "d", "n/a")
         local.copy_from_local_file(source, tmp_path / "out", delete_source=True)
         assert files(tmp_path) == ["out/n/a"]

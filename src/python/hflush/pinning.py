@@ -21,7 +21,7 @@ def pinned(path: str, inode: int) -> Iterator[str]:
     """Yield another name of what was made at a path, which leads nowhere else meanwhile.
 
     Who may write the directory could put a link there, and have the owner and the mode of another
-    file changed.
+    file changed. Who resolves the name gives that up: it is for the system, or `_namespace`.
 
     Parameters
     ----------

@@ -429,9 +429,9 @@ def _liken(made: str, inode: int, earlier: _Earlier) -> bool:
 
     def give(name: str) -> None:
         with contextlib.suppress(OSError):
-            store._set_owner(name, status.owner, status.group)
+            store._namespace.set_owner(name, status.owner, status.group)
         with contextlib.suppress(OSError):
-            store._set_permission(name, status.permission)
+            store._namespace.set_permission(name, status.permission)
 
     for beside in store._sums_of(made):
         with contextlib.suppress(OSError), pinned(beside, 0) as name:

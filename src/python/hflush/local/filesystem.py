@@ -294,14 +294,14 @@ class _LocalFiles(FileSystem):
         if self._status(path).kind != moved.kind:  # a device
             return
         with suppress(OSError):
-            self._set_owner(path, moved.owner, moved.group)
+            self._namespace.set_owner(path, moved.owner, moved.group)
         now, mode = self._status(path), moved.permission
         if (now.owner, now.group) != (moved.owner, moved.group):
             mode &= ~(stat.S_ISUID | stat.S_ISGID)
         if now.group != moved.group or _has_acl(moved.path):
             mode &= ~stat.S_IRWXG | (mode & stat.S_IRWXO) << 3  # its group are others there
         with suppress(OSError):
-            self._set_permission(path, mode)
+            self._namespace.set_permission(path, mode)
         with suppress(OSError):
             self._namespace.set_times(path, moved.modification_time_ns, moved.access_time_ns)
 
@@ -614,6 +614,12 @@ class ChecksumFileSystem(_LocalFiles):
             sync_on_close=self._syncs_on_close(options),
             write_checksum=self._writes_checksums and options.checksum_type != "NULL",
         )
+
+    def _set_permission(self, path: str, permission: int) -> None:
+        super()._set_permission(self._write_target(path), permission)
+
+    def _set_owner(self, path: str, owner: str | None, group: str | None) -> None:
+        super()._set_owner(self._write_target(path), owner, group)
 
     def _sums_of(self, path: str) -> tuple[str, ...]:
         return (sidecar_of(path),)

@@ -209,8 +209,11 @@ def test_names(fs, tmp_path):
     assert fs.cat(f"{root}/b/file") == b"data"
     fs.touch(f"{root}/b/file")
     assert fs.size(f"{root}/b/file") == 0
-    with pytest.raises(NotADirectoryError):
-        fs.rmdir(f"{root}/b/file")
+    os.symlink("a", f"{root}/link")
+    for name in ("b/file", "link"):
+        with pytest.raises(NotADirectoryError):
+            fs.rmdir(f"{root}/{name}")
+    fs.rm_file(f"{root}/link")
     fs.rmdir(f"{root}/a")
     fs.rm(f"{root}/b/fi*")
     fs.rm(f"{root}/b", recursive=True)

@@ -212,6 +212,14 @@ def test_what_is_empty(server: ScriptedS3, tmp_path: Path):
         assert not root.exists()
 
 
+@pytest.mark.parametrize("recursive", [False, True])
+def test_rmdir_of_a_link(tmp_path: Path, recursive: bool):
+    (tmp_path / "link").symlink_to(".")
+    with pytest.raises(NotADirectoryError):
+        UPath(f"hflushfile://{tmp_path}/link").rmdir(recursive=recursive)
+    assert (tmp_path / "link").is_symlink()
+
+
 def test_walks_follow_no_links(tmp_path: Path):
     """Two that lead upwards would keep one busy."""
     (tmp_path / "d").mkdir()

@@ -272,8 +272,8 @@ class _Sendable(UPath):
         return found
 
     def rmdir(self, recursive: bool = True) -> None:
-        """Remove a directory; an empty one, unless `recursive`."""
-        if recursive:
+        """Remove a directory, and no link to one; an empty one, unless `recursive`."""
+        if recursive and not self.info.is_symlink():
             super().rmdir()
         else:
             self.fs.rmdir(self.path)

@@ -912,10 +912,17 @@ class HflushFileSystem(AbstractFileSystem, metaclass=_Interned):  # type: ignore
             place.store.mkdirs(place.path)
 
     def rmdir(self, path: str) -> None:
-        """Remove an empty directory."""
+        """Remove an empty directory.
+
+        Raises
+        ------
+        NotADirectoryError
+            It is a file or a link, which :meth:`rm_file` removes.
+        """
         place = self._removable(path)
-        if not place.store.get_file_status(place.path).is_directory:
-            raise NotADirectoryError(errno.ENOTDIR, "rmdir: path is a file", path)
+        status = place.store.get_file_status(place.path)
+        if not status.is_directory or place.store._is_link(place.path):
+            raise NotADirectoryError(errno.ENOTDIR, "rmdir: path is a file or a link", path)
         place.store.delete(place.path)
 
     def rm_file(self, path: str) -> None:

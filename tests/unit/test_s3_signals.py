@@ -14,6 +14,8 @@ from weakref import ref
 
 import hflush
 import pytest
+from hflush.checkpoint import CheckpointFileManager
+from hflush.fsspec import HflushS3FileSystem
 from hflush.s3.filesystem import S3FileSystem
 from support.s3_front import Exchange, answer, hold
 from support.scripted_s3 import ScriptedS3
@@ -150,6 +152,37 @@ def test_a_handler_that_uses_the_file_system_meanwhile(
     with on_signal(handler):
         assert not fs.exists("/x")
     assert server.objects["state"].data == b"s"
+
+
+@pytest.mark.parametrize("way", ["checkpoint", "deferred"])
+def test_a_close_within_a_write_ends_nothing(server: ScriptedS3, way: str):
+    """It is refused to a handler; a later one publishes what was written."""
+    conf = {**server.conf, **FAST}
+    out: Any
+    if way == "checkpoint":
+        out = CheckpointFileManager.create("s3://bucket/", conf).create_atomic("/k", True)
+    else:
+        out = HflushS3FileSystem(conf=conf).open("bucket/k", "wb", autocommit=False)
+    released = threading.Event()
+
+    def interrupts(exchange: Exchange) -> None:
+        interrupt()
+        hold(released)(exchange)
+
+    def handler() -> None:
+        with pytest.raises(RuntimeError, match="close: reentrant call"):
+            out.close()
+        released.set()
+
+    server.fail("UploadPart", interrupts)
+    server.fail("UploadPart", hold(released), times=None)
+    data = bytes(8 * PART)  # more than may be under way
+    with on_signal(handler):
+        out.write(data)
+    out.close()
+    if way == "deferred":
+        out.commit()
+    assert server.objects["k"].data == data
 
 
 @pytest.mark.parametrize("ends", [True, False])

@@ -236,15 +236,17 @@ class AtomicOutputStream(FSDataOutputStream):
                 super()._publish()
                 if self._state == "closed":  # not aborted by another thread
                     aside.publication.publish()
+                aside.end()
             except BaseException as failure:
+                if self._state == "open":  # the attempt has not begun
+                    aside.state = _State.WRITING
+                    raise
                 left = aside.discard()
                 if left is not None:
                     attach(failure, left)
                 if isinstance(failure, OSError):
                     aside.named(failure)
                 raise
-            finally:
-                aside.end()
 
     def abort(self) -> AbortResult:
         """Drop the written bytes: the path keeps its old content.

@@ -243,7 +243,12 @@ class FSDataOutputStream(_core.OutputStream, WriteOnly):
         try:
             super().close()
         finally:
-            self._owner._release(self)
+            if self._state not in ("open", "closing"):  # refused, or another thread's to end
+                self._owner._release(self)
+
+    def _has_refused(self, failure: BaseException) -> bool:
+        """Whether close() has failed because it came within a write, and the stream goes on."""
+        return isinstance(failure, RuntimeError) and self._state == "open"
 
     def abort(self) -> AbortResult:
         """Publish nothing more: the path keeps its content.

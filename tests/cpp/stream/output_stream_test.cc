@@ -408,6 +408,7 @@ TEST_CASE("a call from within a waiting call of the same thread is refused, and 
   Reentering closing(stream, [](OutputStream& s, Interrupt& i) { return s.close(i); });
   CHECK(stream.write(pattern(100), closing).code() == StatusCode::kInterrupted);
   CHECK(closing.seen.code() == StatusCode::kReentered);
+  CHECK(closing.seen.path().empty());
   CHECK(stream.state() == State::kOpen);
   Reentering writing(stream, [](OutputStream& s, Interrupt& i) { return s.write(pattern(1), i); });
   CHECK(stream.write(pattern(100), writing).code() == StatusCode::kInterrupted);

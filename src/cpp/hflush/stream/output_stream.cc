@@ -164,9 +164,9 @@ Status OutputStream::check_not_reentered_locked(std::string_view operation) cons
   const bool inside = (writer_turn_.taken && writer_turn_.holder == self) ||
                       (state_ == State::kClosing && closer_ == self);
   if (!inside) return {};
+  // Without the path: that of a file which is written aside means nothing to the caller.
   return Status(StatusCode::kReentered,
-                std::string(operation) + ": reentrant call, from within a call of the same thread",
-                path_);
+                std::string(operation) + ": reentrant call, from within a call of the same thread");
 }
 
 Status OutputStream::wait_locked(Interrupt& interrupt) {

@@ -96,6 +96,9 @@ class CancellableFSDataOutputStream(WriteOnly):
                 self._named(self._stream._publish)
                 self._publication.publish()
             except BaseException as failure:
+                if self._stream._has_refused(failure):
+                    self._terminated = False
+                    raise
                 self._discard(failure)
                 if not self._publication.accepts(failure):
                     raise

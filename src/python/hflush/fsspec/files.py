@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import io
+import threading
 from functools import cache
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
@@ -158,16 +159,20 @@ class _Below:
     def __init__(self, stream: FSDataOutputStream) -> None:
         self._stream = stream
         self.is_dropped = False
+        self.writer: int | None = None  # the thread within write(): none may end the data there
         self.failure: BaseException | None = None  # of a write, which the compressor never repeats
 
     def write(self, b: Buffer, /) -> int:
         if self.is_dropped:
             return memoryview(b).nbytes
+        self.writer = threading.get_ident()
         try:
             return self._stream.write(b)
         except BaseException as failure:
             self.failure = failure
             raise
+        finally:
+            self.writer = None
 
     def flush(self) -> None:
         if not self.is_dropped:
@@ -224,6 +229,9 @@ class CompressedOutput(OutputOver):
         self._stream.close()
 
     def _end(self) -> None:
+        if self._below.writer == threading.get_ident():  # a signal handler closes
+            name = self._error_path
+            raise RuntimeError(f"close: reentrant call, from within a write: '{name}'")
         try:
             self._check_whole()
             self._codec.close()

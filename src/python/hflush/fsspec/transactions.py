@@ -141,7 +141,8 @@ class TransactionFile(FsspecFile, OutputOver):
             try:
                 self._deferred.seal()
             except BaseException as failure:
-                self._drop(failure)
+                if not self._stream._has_refused(failure):
+                    self._drop(failure)
                 raise
             self._state = State.SEALED
 

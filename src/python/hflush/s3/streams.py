@@ -206,7 +206,8 @@ class S3OutputStream(FSDataOutputStream):
             self._explain(failure)
             raise
         except BaseException as interrupt:  # a signal handler's
-            if was_open and self._plan.publishes and not self._upload.is_foreign:
+            is_ours = self._plan.publishes and not self._upload.is_foreign
+            if was_open and is_ours and not self._has_refused(interrupt):
                 self._note_outcome(interrupt)
             raise
         if self._upload.is_foreign:  # a forked child's copy: it was the parent's to publish

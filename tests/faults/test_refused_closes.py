@@ -13,6 +13,7 @@ import pytest
 from faults.shim.control import Faults, Gate
 from hflush.checkpoint import CheckpointFileManager
 from hflush.fsspec.files import compressed
+from hflush.logging import Handler
 from support.stores import Store
 from support.waiting import Task, wait_until
 
@@ -91,3 +92,11 @@ def test_what_was_persisted_has_its_writer(close_within: Callable[..., None], st
     store.fs.close()
     assert out.closed
     assert store.content(store.path("file")) == 2 * DATA
+
+
+def test_a_log_is_closed_when_the_record_is_written(
+    close_within: Callable[..., None], store: Store
+) -> None:
+    handler = Handler(store.url(store.path("log")), "w", atomic=True)
+    close_within(handler._stream, lambda: handler._write(DATA, 0), handler)
+    assert store.content(store.path("log")) == 2 * DATA

@@ -290,8 +290,8 @@ class Handler(logging.Handler):
         if stream is not None:
             try:
                 stream.close()
-            finally:
-                self._settle(None)
+            finally:  # within a write it is refused: who writes closes it
+                self._settle(stream if stream._state == "open" else None)
 
     def __repr__(self) -> str:
         level = logging.getLevelName(self.level)

@@ -8,7 +8,7 @@ import threading
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import hflush
 import pytest
@@ -141,14 +141,15 @@ class Held:
     def __init__(self, call: Callable[..., object]) -> None:
         self._call = call
         self.begun, self.let_go = threading.Event(), threading.Event()
-        self.returned: list[bool] = []
+        self.ended: list[bool] = []
 
     def __call__(self, *args: object, **options: object) -> object:
         self.begun.set()
-        assert self.let_go.wait(DEADLINE_S)
-        result = self._call(*args, **options)
-        self.returned.append(True)
-        return result
+        try:
+            assert self.let_go.wait(DEADLINE_S)
+            return self._call(*args, **options)
+        finally:
+            self.ended.append(True)
 
     async def is_begun(self) -> None:
         assert await asyncio.to_thread(self.begun.wait, DEADLINE_S)
@@ -177,6 +178,27 @@ def test_a_call_that_is_cancelled_aborts(tmp_path: Path) -> None:
     run(work)
 
 
+@pytest.mark.parametrize("mode", ["rb", "r"])
+def test_a_read_that_is_cancelled_is_not_waited_for(tmp_path: Path, mode: Any) -> None:
+    (tmp_path / "a").write_bytes(b"data")
+
+    async def work() -> None:
+        async with aio.open(tmp_path / "a", mode) as file:
+            raw = getattr(file._file, "buffer", file._file).raw
+            raw.pread_into = held = Held(raw.pread_into)
+            task = asyncio.create_task(file.read(4))
+            await held.is_begun()
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+            with pytest.raises(ValueError, match="closed"):
+                await file.read(4)
+        assert not held.ended
+        held.let_go.set()
+
+    run(work)
+
+
 @pytest.mark.filterwarnings("ignore::hflush.NotPublishedWarning")
 def test_what_a_cancelled_call_opens_is_ended(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -193,5 +215,5 @@ def test_what_a_cancelled_call_opens_is_ended(
         held.let_go.set()
 
     run(work)  # which waits for the loop's threads
-    assert held.returned == [True]
+    assert held.ended == [True]
     assert left(tmp_path) == []

@@ -12,7 +12,8 @@ on one stream are fine: writes happen in the order of their calls, and what wait
 A call that is cancelled when it has begun ends its stream, as an exception that leaves a ``with``
 block does: it aborts where abort is a capability, and otherwise closes. Whether what was under way
 has happened is in doubt. Cancelling returns when the stream has ended; cancelling once more leaves
-that to its thread. A stream belongs to one event loop.
+that to its thread. A stream that is read ends at once; the read has its thread until the store has
+answered, or its timeouts are over. A stream belongs to one event loop.
 
 Notes
 -----
@@ -103,9 +104,12 @@ def _taken(result: asyncio.Future[Any]) -> None:
 
 
 def _end(file: File, error: BaseException) -> None:
-    """End a stream because of `error`; wait for a close that is under way."""
-    file.__exit__(type(error), error, error.__traceback__)
+    """End a stream because of `error`; wait for a close that is under way, and for no read."""
     out: Any = getattr(file, "buffer", file)
+    if isinstance(out, FSDataInputStream):
+        out.raw.close()  # its own close() would wait
+        return
+    file.__exit__(type(error), error, error.__traceback__)
     if out.closed:
         try:
             out.close()

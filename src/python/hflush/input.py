@@ -322,6 +322,11 @@ class FSDataInputStream(io.BufferedReader):
         self.raw.counters.place = place
         return place
 
+    def close(self) -> None:
+        """Release the file. A second call is a no-op, which waits for no read in another thread."""
+        if not self.closed:
+            super().close()
+
     def flush(self) -> None:
         """Do nothing, also on a closed stream: there is nothing to hand on."""
 

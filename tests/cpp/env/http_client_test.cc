@@ -1524,28 +1524,34 @@ TEST_CASE("a proxy that refuses, or is not there: named, without its password") 
   CHECK_FALSE(has(result.end.failure.message(), "secret"));
 }
 
+std::set<CURLoption>& taken_away() {  // options that were set to null
+  static std::set<CURLoption> options;
+  return options;
+}
+
+CURLcode note_option(CURL* /*easy*/, CURLoption option, ...) {  // NOLINT(cert-dcl50-cpp)
+  va_list values;
+  va_start(values, option);
+  const bool is_pointer = option / 10'000 == 1;
+  if (is_pointer && va_arg(values, const char*) == nullptr) taken_away().insert(option);
+  va_end(values);
+  return CURLE_OK;
+}
+
 TEST_CASE("the authorities of a file stand for the system's, those of its directory, too") {
-  static std::set<CURLoption> taken_away;
-  taken_away.clear();
   const Result<const CurlLibrary*> real = CurlLibrary::load();
   REQUIRE(real.ok());
   CurlLibrary curl = **real;
-  curl.easy_setopt = [](CURL*, CURLoption option, ...) {
-    va_list values;
-    va_start(values, option);
-    if (option / 10'000 == 1 && va_arg(values, const char*) == nullptr) taken_away.insert(option);
-    va_end(values);
-    return CURLE_OK;
-  };
-  CURL* const easy = (*real)->easy_init();
+  curl.easy_setopt = &note_option;
+  CURL* const easy = curl.easy_init();
   for (const char* const ca_file : {"", "/etc/own.pem"}) {
     HttpSettings settings;
     settings.ca_file = ca_file;
     HttpExchange exchange(1, request("GET", "https://s3.invalid/"), nullptr);
     REQUIRE(exchange.set_up(curl, easy, settings, {}, TimePoint{}).ok());
-    CHECK(taken_away.contains(CURLOPT_CAPATH) == !settings.ca_file.empty());
+    CHECK(taken_away().contains(CURLOPT_CAPATH) == !settings.ca_file.empty());
   }
-  (*real)->easy_cleanup(easy);
+  curl.easy_cleanup(easy);
 }
 
 // --- names

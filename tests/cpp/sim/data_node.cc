@@ -580,9 +580,10 @@ class DataNode::Receiver : public std::enable_shared_from_this<DataNode::Receive
     const std::size_t chunk = operation_.checksum.bytes_per_checksum;
     world_.require(header.sequence_number >= next_sequence_number_, name(), ": packet ",
                    header.sequence_number, " comes where ", next_sequence_number_, " is expected");
-    // Before an append's first packet there may be an empty one that syncs, with the same number.
+    // Before the first packet of a block there may be an empty one that syncs, with the same
+    // number.
     const bool is_extra = next_sequence_number_ < 0 && header.sync_block && data.empty() &&
-                          header.sequence_number == 0 && operation_.min_bytes > 0;
+                          header.sequence_number == 0 && operation_.max_bytes > 0;
     next_sequence_number_ = header.sequence_number + (is_extra ? 0 : 1);
     world_.require(!is_last_received_, name(), ": a packet after the last one");
     world_.require(offset <= received_, name(), ": a packet at ", offset, " leaves a hole behind ",

@@ -1161,9 +1161,9 @@ TEST_CASE("HSYNC-12: a packet that was sent before does not carry a later sync")
   h.machine.registered({}, h.now, h.actions);
   CHECK_FALSE(first_header(h.send_all()).sync_block);
   h.ack(0, 2);
-  CHECK_FALSE(h.has<action::Reached>());
+  CHECK_FALSE(h.has<action::Fsync>());
   h.ack(1, 2);
-  CHECK(h.has<action::Reached>());
+  CHECK(h.has<action::Fsync>());
 }
 
 TEST_CASE("HSYNC-12: an append syncs what an earlier stream may have synced, whoever fails") {

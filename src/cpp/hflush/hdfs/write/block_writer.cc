@@ -488,7 +488,7 @@ BlockWriter::Outcome BlockWriter::node_failed(Fault fault, Actions& actions) {
   const bool stood =
       has_pipeline() || registering != nullptr || std::holds_alternative<Syncing>(state_);
   block_.stage = recovery_stage();
-  block_.is_synced = block_.is_synced || stream_.packets.has_unacknowledged_sync();
+  block_.is_synced = block_.is_synced || stream_.packets.has_sync_to_pass_over();
   block_.is_ending = block_.is_ending || std::holds_alternative<Ending>(state_);
   return Broken{std::move(block_), fault.node, std::move(fault.why), fault.failure, stood};
 }

@@ -74,8 +74,9 @@ class BlockWriter {
     LocatedBlock located;
     std::uint64_t released_length = 0;  // what a node may have of it
     WriteStage stage = WriteStage::kSetupCreate;
-    // hsync has promised something of it, or is about to: a packet that was sent carried a sync; or
-    // it was there before this stream, and an earlier one may have synced it.
+    // hsync has promised something of it, or is about to: a packet carried a sync that is
+    // acknowledged, or was sent with data; or it was there before this stream, and an earlier one
+    // may have synced it.
     bool is_synced = false;
     bool is_ending = false;  // its last packet was sent
     // Its first pipeline may fail early: another block can take the place of this one.

@@ -32,9 +32,10 @@ void PacketQueue::mark_last_packets_for_sync() noexcept {
   }
 }
 
-bool PacketQueue::has_unacknowledged_sync() const noexcept {
+bool PacketQueue::has_sync_to_pass_over() const noexcept {
   const auto end = entries_.begin() + static_cast<std::ptrdiff_t>(released_);
-  return std::any_of(entries_.begin(), end, [](const Entry& entry) { return entry.sync; });
+  return std::any_of(entries_.begin(), end,
+                     [](const Entry& entry) { return entry.sync && entry.kind == Kind::kData; });
 }
 
 const PacketQueue::Entry& PacketQueue::release(env::TimePoint now) noexcept {

@@ -53,8 +53,9 @@ class PacketQueue {
   std::size_t size() const noexcept { return entries_.size(); }
   bool has_waiting() const noexcept { return released_ < entries_.size(); }
   bool has_unacknowledged() const noexcept { return released_ > 0; }
-  // Whether one of those that are released carries a sync.
-  bool has_unacknowledged_sync() const noexcept;
+  // Whether one of those that are released has data and carries a sync, which DataNodes that have
+  // the data pass over when it comes again.
+  bool has_sync_to_pass_over() const noexcept;
   // Of the newest packet of all, and of the newest that is acknowledged; -1 before the first one.
   std::int64_t newest_sequence_number() const noexcept { return next_sequence_number_ - 1; }
   std::int64_t acknowledged_sequence_number() const noexcept {
@@ -80,9 +81,8 @@ class PacketQueue {
     HFLUSH_DCHECK(has_waiting());
     return entries_[released_];
   }
-  // The newest packet, or the next waiting one, will carry a sync. A DataNode passes over a packet
-  // of data that it has already, and over its sync: the newest may not have been released before.
-  // Requires: has_waiting().
+  // The newest packet, or the next waiting one, will carry a sync. Requires: has_waiting(); of the
+  // newest that it was never released.
   void mark_newest_for_sync() noexcept {
     HFLUSH_DCHECK(has_waiting() && !newest().was_released);
     entries_.back().sync = true;

@@ -295,7 +295,7 @@ class MultipartUploader(UploaderBelow):
             self._remove(directory)
         except OSError as failure:  # not a failure: the file is published
             _log.warning("completed, but parts are left in %s: %s", directory, failure)
-        status.path = resolved
+        status.path = self._filesystem._public_name(resolved)
         return self._filesystem.get_path_handle(status)
 
     def _abort(self, upload: bytes, path: StrPath) -> None:

@@ -12,8 +12,10 @@ import hflush
 import pytest
 from faults.shim.control import Faults, Gate
 from hflush.checkpoint import CheckpointFileManager
+from hflush.fsspec import HflushFileSystem
 from hflush.fsspec.files import compressed
 from hflush.logging import Handler
+from hflush.opening import written_text
 from support.stores import Store
 from support.waiting import Task, wait_until
 
@@ -29,7 +31,7 @@ def close_within(faults: Faults) -> Iterator[Callable[..., None]]:
     close: Callable[[], None]
 
     def handle(*_: object) -> None:
-        with pytest.raises(RuntimeError, match="close: reentrant call"):
+        with pytest.raises(RuntimeError, match="reentrant call"):
             close()
         gate.release()
 
@@ -54,6 +56,10 @@ def close_within(faults: Faults) -> Iterator[Callable[..., None]]:
     signal.signal(signal.SIGUSR1, before)
 
 
+def filesystem(store: Store) -> HflushFileSystem:
+    return HflushFileSystem(conf=store.conf)
+
+
 def checkpoint(store: Store, path: str) -> Any:
     return CheckpointFileManager.create(store.url(), store.conf).create_atomic(path, True)
 
@@ -65,8 +71,9 @@ def checkpoint(store: Store, path: str) -> Any:
         (lambda store, path: store.fs.create(path, atomic=True), bytes),
         (checkpoint, bytes),
         (lambda store, path: compressed(store.fs.create(path), bz2.BZ2File, "wb"), bz2.decompress),
+        (lambda store, path: filesystem(store).open(path, "wb", autocommit=False), bytes),
     ],
-    ids=["atomic", "checkpoint", "compressed"],
+    ids=["atomic", "checkpoint", "compressed", "deferred"],
 )
 def test_the_next_close_publishes(
     close_within: Callable[..., None],
@@ -79,8 +86,29 @@ def test_the_next_close_publishes(
     close_within(getattr(out, "_stream", out), lambda: out.write(DATA), out)
     out.write(b"end")
     out.close()
+    if hasattr(out, "commit"):
+        out.commit()
     assert read(store.content(path)) == 2 * DATA + b"end"
     assert store.on_disk() == ["file"]
+
+
+@pytest.mark.parametrize("text", [False, True])
+def test_within_a_compressor(store: Store, text: bool) -> None:
+    """It may be interrupted when it has compressed, and not written yet."""
+
+    class Interrupted(bz2.BZ2File):
+        def write(self, data: Any) -> int:
+            for call in (above.close, above.flush, lambda: out.write(b"")):
+                with pytest.raises(RuntimeError, match="reentrant call"):
+                    call()
+            return super().write(data)
+
+    path = store.path("file")
+    out = compressed(store.fs.create(path, atomic=True), Interrupted, "wb")
+    above: Any = written_text(out, "ascii") if text else out
+    with above:
+        out.write(DATA)
+    assert bz2.decompress(store.content(path)) == DATA
 
 
 def test_what_was_persisted_has_its_writer(close_within: Callable[..., None], store: Store) -> None:

@@ -199,6 +199,26 @@ def test_a_read_that_is_cancelled_is_not_waited_for(tmp_path: Path, mode: Any) -
     run(work)
 
 
+def test_a_read_that_is_cancelled_leaves_the_memory_of_its_caller_alone(tmp_path: Path) -> None:
+    (tmp_path / "a").write_bytes(b"data")
+    buffer = bytearray(4)
+
+    async def work() -> None:
+        file = await aio.open(tmp_path / "a", "rb")
+        with pytest.raises(TypeError, match="only be read"):
+            await file.readinto(b"1234")
+        file._file.raw.pread_into = held = Held(file._file.raw.pread_into)
+        task = asyncio.create_task(file.readinto(buffer))
+        await held.is_begun()
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        held.let_go.set()
+
+    run(work)  # which waits for its threads
+    assert buffer == bytes(4)
+
+
 @pytest.mark.filterwarnings("ignore::hflush.NotPublishedWarning")
 def test_what_a_cancelled_call_opens_is_ended(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -312,6 +312,23 @@ def test_signals_interrupt(tmp_path: Path, ending: signal.Signals):
     assert os.listdir(tmp_path) == ["source"]
 
 
+def test_what_an_interrupt_has_left_is_said(tmp_path: Path):
+    """A file of two names is written over: what was in it is gone."""
+    source, target = tmp_path / "source", tmp_path / "target"
+    os.mkfifo(source)
+    target.write_bytes(b"before")
+    (tmp_path / "other").hardlink_to(target)
+    process = subprocess.Popen(
+        [*COMMAND, "put", str(source), str(target)], stderr=subprocess.PIPE, text=True
+    )
+    with source.open("wb", 0) as out:
+        out.write(bytes(2 << 20))
+        wait_until(lambda: target.stat().st_size > len(b"before"), "a part is there")
+        process.send_signal(signal.SIGINT)
+        assert "is gone: it was written over" in process.communicate()[1]
+    assert process.returncode == 130
+
+
 def test_what_a_terminal_would_obey(tmp_path: Path):
     """Names with control characters are shown without them: always where a failure is printed."""
     name = "a\x1b]0;title\x07\x9b"

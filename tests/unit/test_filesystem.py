@@ -703,6 +703,10 @@ def work(where):
 
 if __name__ == "__main__":
     where, how = sys.argv[1:]
+    if how == "twice":  # as a test does that takes modules out, or reloads one
+        del sys.modules["hflush.filesystem"]
+        import hflush.filesystem
+        how = "fork"
     if how == "pool":
         with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("fork")) as pool:
             pool.submit(work, where).result()
@@ -713,7 +717,7 @@ if __name__ == "__main__":
 """
 
 
-@pytest.mark.parametrize("how", ["fork", "forkserver", "spawn", "pool"])
+@pytest.mark.parametrize("how", ["fork", "forkserver", "spawn", "pool", "twice"])
 def test_a_child_of_multiprocessing_ends_as_other_processes_do(tmp_path: Path, how: str):
     """What is open is reported, and what is doomed removed, when its other threads have ended."""
     program, where = tmp_path / "program.py", tmp_path / "files"

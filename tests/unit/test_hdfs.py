@@ -6,6 +6,7 @@ import errno
 import io
 import pickle
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, NoReturn
@@ -380,9 +381,18 @@ class TestRouters:
         inode = "/.reserved/.inodes/16387"
         fs = self.file_system("/a/f", inode)
         fs._native.block_pool = lambda path: "BP-1" if path == "/a/f" else pool or missing(path)
-        monkeypatch.setattr(fs, "open", lambda path, **_: path)
+        monkeypatch.setattr(fs, "open", lambda path, **_: SimpleNamespace(path=path, close=int))
         handle = fs.get_path_handle(fs.get_file_status("/a/f"), changed=True, moved=True)
-        assert fs.open_path_handle(handle) == (inode if by_id else "/a/f")
+        assert fs.open_path_handle(handle).path == "/a/f"
+        fs._native.files = (inode,)
+        with nullcontext() if by_id else pytest.raises(hflush.InvalidPathHandleError):
+            assert fs.open_path_handle(handle).path == inode
+
+    def test_a_copy_into_the_source_by_its_id(self):
+        fs = self.file_system("/.reserved/.inodes/16386/x")
+        fs._native.ids["/.reserved/.inodes/16386"] = 16386
+        status = fs.get_file_status("/a")
+        assert transfer.is_within(fs, "/.reserved/.inodes/16386/x", fs, status)
 
 
 class TestCreating:

@@ -299,8 +299,16 @@ class AsyncInputStream(_Binary[FSDataInputStream]):
         return await self._in_turn(self._file.read1, size)
 
     async def readinto(self, buffer: Buffer, /) -> int:
-        """Fill `buffer`; return the number of bytes, less than its size only at the end."""
-        return await self._in_turn(self._file.readinto, buffer)
+        """Fill `buffer`; return the number of bytes, less than its size only at the end.
+
+        Cancelled it is left as it was: a thread that goes on has memory of its own.
+        """
+        with memoryview(buffer) as whole, whole.cast("B") as view:
+            if view.readonly:
+                raise TypeError("readinto: the buffer can only be read")
+            data = await self._in_turn(self._file.read, len(view))
+            view[: len(data)] = data
+        return len(data)
 
     async def readline(self, size: int | None = -1, /) -> bytes:
         """Read a line, or `size` bytes of it."""

@@ -993,10 +993,16 @@ class _Watch:
             self.begin()
 
     def begin(self) -> None:
-        """Let the end be called last of all that multiprocessing calls: others close streams."""
+        """Let the end be called last of all that multiprocessing calls: others close streams.
+
+        Not in a child that was spawned: that calls atexit's functions, too.
+        """
+        import multiprocessing
         from multiprocessing import util
 
-        util.Finalize(None, _end_child, exitpriority=-1000)
+        is_child = multiprocessing.parent_process() is not None
+        if is_child and multiprocessing.get_start_method() in ("fork", "forkserver"):
+            util.Finalize(None, _end_child, exitpriority=-1000)
 
 
 def _watch() -> None:
@@ -1004,21 +1010,33 @@ def _watch() -> None:
     _watching = _Watch()
 
 
-def _end_child() -> None:
-    """End what is open in a child, but one that was spawned: that calls atexit's functions, too."""
-    import multiprocessing
+_END = "hflush-end"
 
-    is_child = multiprocessing.parent_process() is not None
-    if is_child and multiprocessing.get_start_method() in ("fork", "forkserver"):
-        # Python waits for other threads later, so a thread does that first; it waits for this one.
-        threading.Thread(target=_end_after_others, name="hflush-end").start()
+
+def _end_child() -> None:
+    """End what is open in a child, behind its other threads, which may use it.
+
+    Python waits for these later, so a thread does that first; and Python waits for that one.
+    """
+    try:
+        threading.Thread(target=_end_after_others, name=_END).start()
+    except RuntimeError:  # there are no more threads to be had
+        _end_open()
 
 
 def _end_after_others() -> None:
-    own = threading.main_thread(), threading.current_thread()
-    while others := [one for one in threading.enumerate() if not one.daemon and one not in own]:
+    main = threading.main_thread()
+    while others := [
+        one
+        for one in threading.enumerate()
+        if not one.daemon and one is not main and one.name != _END  # an earlier import's, too
+    ]:
         for thread in others:
             thread.join()
+    _end_open()
+
+
+def _end_open() -> None:
     for function in reversed(_at_end):
         function()
     for filesystem in instances():

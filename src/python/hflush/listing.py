@@ -206,7 +206,11 @@ class Listing(NameSpace):
         """
         if start < 0 or (length is not None and length < 0):
             raise ValueError(f"start={start}, length={length} must not be negative")
-        status = path if isinstance(path, FileStatus) else self.get_file_status(path)
+        if isinstance(path, FileStatus):
+            status = path
+            self._store_path(status)  # is it of this file system?
+        else:
+            status = self.get_file_status(path)
         if not status.is_file or start >= status.length or length == 0:
             return []
         end = status.length if length is None else min(start + length, status.length)

@@ -488,7 +488,8 @@ class TextOutputWrapper(io.TextIOWrapper):
         except StreamClosedError as closed:
             refusal = closed
         except BaseException as error:
-            leave_block(self.buffer, self.buffer.close, error)  # type: ignore[arg-type]
+            if not self.buffer._has_refused(error):  # type: ignore[attr-defined]
+                leave_block(self.buffer, self.buffer.close, error)  # type: ignore[arg-type]
             raise
         self.buffer.close()  # of a stream that has failed: it says why
         if refusal is not None:

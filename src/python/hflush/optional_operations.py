@@ -453,6 +453,7 @@ class OptionalOperations(Listing):
         from .handles import check_status
 
         check_status(status)
+        self._store_path(status)  # is it of this file system?
         is_moved = options.flag("moved", moved)
         return self._path_handle(status, options.flag("changed", changed), is_moved)
 

@@ -142,7 +142,9 @@ def is_within(target: Files, path: str, source: Files, status: FileStatus) -> bo
     source, source_path = source._leads_to(source._store_path(status))
     if not target._shares_files_with(source):
         return False
-    own = source._loop_id(status) if status.is_directory else status.file_id
+    # Ids alone show where names by ids of HDFS lead.
+    by_id = not status.is_directory or "/.reserved/" in path
+    own = status.file_id if by_id else source._loop_id(status)
     while path != source_path:
         if own:
             with contextlib.suppress(FileNotFoundError, NotADirectoryError):

@@ -96,7 +96,7 @@ class CancellableFSDataOutputStream(WriteOnly):
                 self._named(self._stream._publish)
                 self._publication.publish()
             except BaseException as failure:
-                if self._stream._has_refused(failure):
+                if self._has_refused(failure):
                     self._terminated = False
                     raise
                 self._discard(failure)
@@ -104,6 +104,9 @@ class CancellableFSDataOutputStream(WriteOnly):
                     raise
             finally:
                 self._is_closing = False
+
+    def _has_refused(self, failure: BaseException) -> bool:
+        return self._stream._has_refused(failure)
 
     def cancel(self) -> None:
         """Drop the written bytes; the path keeps its content. Never raises OSError.

@@ -62,6 +62,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             code = arguments.run(arguments, conf) or 0
             flush()
     except KeyboardInterrupt as interrupt:
+        _complain(getattr(interrupt, "__notes__", ()))  # of what it has left
         (number,) = interrupt.args or (signal.SIGINT,)
         return 128 + int(number)
     except (OSError, ValueError, ImportError) as failure:
@@ -101,7 +102,11 @@ def _report(arguments: argparse.Namespace, failure: Exception, path: str) -> Non
         named = path
     reason = getattr(failure, "strerror", None) or str(failure)
     line = f"hflush: {arguments.operation}: {named}: {reason}"
-    for said in (line, *getattr(failure, "__notes__", ())):
+    _complain((line, *getattr(failure, "__notes__", ())))
+
+
+def _complain(lines: Iterable[str]) -> None:
+    for said in lines:
         complain(without_passwords(said))
 
 

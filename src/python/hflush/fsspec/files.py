@@ -15,7 +15,7 @@ from ..streams import FSDataInputStream, FSDataOutputStream
 from ..write_only import WriteOnly, leave_block
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from fsspec.spec import AbstractFileSystem  # type: ignore[import-untyped]
     from typing_extensions import Buffer
@@ -146,6 +146,9 @@ class OutputOver(WriteOnly):
     def _owner(self) -> Owner:
         return self._stream._owner
 
+    def _has_refused(self, failure: BaseException) -> bool:
+        return self._stream._has_refused(failure)
+
 
 io.BufferedIOBase.register(OutputOver)  # type: ignore[type-abstract]
 
@@ -159,20 +162,16 @@ class _Below:
     def __init__(self, stream: FSDataOutputStream) -> None:
         self._stream = stream
         self.is_dropped = False
-        self.writer: int | None = None  # the thread within write(): none may end the data there
         self.failure: BaseException | None = None  # of a write, which the compressor never repeats
 
     def write(self, b: Buffer, /) -> int:
         if self.is_dropped:
             return memoryview(b).nbytes
-        self.writer = threading.get_ident()
         try:
             return self._stream.write(b)
         except BaseException as failure:
             self.failure = failure
             raise
-        finally:
-            self.writer = None
 
     def flush(self) -> None:
         if not self.is_dropped:
@@ -195,18 +194,34 @@ class CompressedOutput(OutputOver):
         self._below = below
         self._stream = stream
         self._position = position
+        self._inside: set[int] = set()  # threads within a call of the compressor
         self._is_ended = False  # nothing of the compressor is still to be written
 
     def write(self, b: Buffer, /) -> int:
         """Compress bytes; returns how many were taken: all."""
-        self._codec.write(b)
+        with self._turn("write"):
+            self._codec.write(b)
         size = memoryview(b).nbytes
         self._position += size
         return size
 
     def flush(self) -> None:
         """Hand on what the compressor gives; promises nothing."""
-        self._codec.flush()
+        with self._turn("flush"):
+            self._codec.flush()
+
+    @contextlib.contextmanager
+    def _turn(self, operation: str) -> Iterator[None]:
+        """Refuse a signal handler of a thread that is in the compressor, which is half done."""
+        thread = threading.get_ident()
+        if thread in self._inside:
+            name = self._error_path
+            raise RuntimeError(f"{operation}: reentrant call, within a call of it: '{name}'")
+        self._inside.add(thread)
+        try:
+            yield
+        finally:
+            self._inside.discard(thread)
 
     def tell(self) -> int:
         """Return how long the file was, plus how many bytes were written, before compression."""
@@ -225,13 +240,11 @@ class CompressedOutput(OutputOver):
         if self._is_discarded:
             self._drop_codec()
         elif not self._is_ended:
-            self._end()
+            with self._turn("close"):
+                self._end()
         self._stream.close()
 
     def _end(self) -> None:
-        if self._below.writer == threading.get_ident():  # a signal handler closes
-            name = self._error_path
-            raise RuntimeError(f"close: reentrant call, from within a write: '{name}'")
         try:
             self._check_whole()
             self._codec.close()

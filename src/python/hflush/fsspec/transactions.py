@@ -63,6 +63,7 @@ class HeldFile:
 
     def seal(self) -> None:
         """Put every byte on disk, under its temporary name."""
+        FSDataOutputStream.write(self.stream, b"")  # is refused within a write, as hsync is not
         if FSDataOutputStream.has_capability(self.stream, HSYNC):
             FSDataOutputStream.hsync(self.stream)  # the stream's own would refuse
         else:
@@ -169,7 +170,8 @@ class TransactionFile(FsspecFile, OutputOver):
             try:
                 self._deferred.publish()
             except BaseException as failure:
-                self._drop(failure)
+                if not self._stream._has_refused(failure):
+                    self._drop(failure)
                 raise
             self._state = State.PUBLISHED
 

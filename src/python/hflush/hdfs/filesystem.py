@@ -894,10 +894,13 @@ class DistributedFileSystem(FileSystem):
         return stream
 
     def _anywhere(self, inode: int, pool: str, path: str) -> str:
-        """Return a path of a file that may have been moved: by its id.
+        """Return the path of a file while it is there, else one by its id, for it may be moved.
 
         Behind a router that may lead nowhere, or to a file of another pool: there it is the path.
         """
+        with contextlib.suppress(FileNotFoundError, NotADirectoryError, PermissionError):
+            if self._status(path).file_id == (inode,) and self._pool(path) in ("", pool):
+                return path
         by_id = f"{_INODES}/{inode}"
         with contextlib.suppress(FileNotFoundError):
             if not pool or self._pool(by_id) in ("", pool):

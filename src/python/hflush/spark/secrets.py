@@ -7,7 +7,6 @@ delegation tokens to its executors: over the connections of the session.
 
 from __future__ import annotations
 
-import atexit
 import hashlib
 import json
 import os
@@ -16,6 +15,8 @@ import tempfile
 import threading
 import uuid
 from typing import TYPE_CHECKING, Any
+
+from ..filesystem import call_first_at_end
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -30,6 +31,7 @@ _lock = threading.Lock()
 # The name of the file with a content, by application. The file stays as long as this process, from
 # which executors that start later fetch it.
 _handed_out: dict[tuple[str, str], str] = {}
+_directories: list[tuple[str, int]] = []  # and the process that has made each
 
 
 def tokens_of(jvm: Any) -> str:
@@ -48,7 +50,8 @@ def hand_out(spark: SparkSession, secrets: dict[str, str]) -> str:
     with _lock:
         if place not in _handed_out:
             directory = tempfile.mkdtemp(prefix="hflush-")
-            atexit.register(_remove, directory, os.getpid())
+            _directories.append((directory, os.getpid()))
+            call_first_at_end(_remove_all)
             name = f"hflush-{uuid.uuid4().hex}"
             path = os.path.join(directory, name)  # noqa: PTH118
             with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
@@ -58,10 +61,11 @@ def hand_out(spark: SparkSession, secrets: dict[str, str]) -> str:
         return _handed_out[place]
 
 
-def _remove(directory: str, process: int) -> None:
-    """Remove a directory at the end of its process; a forked child leaves it alone."""
-    if os.getpid() == process:
-        shutil.rmtree(directory, ignore_errors=True)
+def _remove_all() -> None:
+    """Remove the directories of this process at its end; a forked child leaves its parent's."""
+    for directory, process in _directories:
+        if os.getpid() == process:
+            shutil.rmtree(directory, ignore_errors=True)
 
 
 def with_secrets(conf: dict[str, str], name: str) -> dict[str, str]:

@@ -275,6 +275,18 @@ def test_close_and_cancel_end_once(manager, store: Store, path: str):
         assert store.on_disk() == []
 
 
+@pytest.mark.rule("CKPT-1", "CKPT-6")
+def test_what_its_file_system_has_ended_is_not_published(manager, store: Store, path: str):
+    """Where that has failed it is cut off."""
+    out = manager.create_atomic(path, False)
+    out.write(b"data")
+    out._stream._abandon()  # as the file system does then
+    with pytest.raises(OSError, match="not published"):
+        out.close()
+    assert not store.fs.exists(path)
+    assert orphans(store.root) == []
+
+
 @pytest.mark.rule("CKPT-6")
 def test_close_and_cancel_race(manager, store: Store, path: str):
     """Threads that close and cancel at once leave a whole file or nothing, and no temporary."""

@@ -522,6 +522,52 @@ class TestCreating:
             out.persist()
             assert server.count("PutObject") == 2
 
+    def test_an_upload_that_another_has_ended(self, server: ScriptedS3):
+        """Nothing else would tell, as long as no part is put."""
+        fs = connect(server)
+        out = fs.create("/a")
+        out.write(b"1" * 100)
+        fs.commit(out.persist())
+        out.write(b"2")
+        with pytest.raises(hflush.StaleTokenError, match="published or aborted"):
+            out.persist()
+        assert set(server.objects) == {"a"}
+        out.abort()
+
+    def test_without_the_right_to_list_parts(self, server: ScriptedS3):
+        server.fail("ListParts", answer(403, "AccessDenied"), times=None)
+        fs = connect(server)
+        for end in (fs.commit, lambda token: fs.resume(token).close()):
+            out = fs.create("/a")
+            out.write(DATA)
+            token = out.persist()
+            out._abandon()
+            end(token)
+            fs.commit(token)
+            assert server.objects.pop("a").data == DATA
+        with pytest.raises(hflush.StaleTokenError):
+            fs.commit(token)
+
+    def test_a_first_persist_that_is_interrupted(self, server: ScriptedS3):
+        class Interrupted:
+            def __init__(self, upload: Any) -> None:
+                self.upload = upload
+
+            def keep(self, offset: int) -> None:
+                if self.upload.keep(offset) is not None:
+                    raise KeyboardInterrupt
+
+            def __getattr__(self, name: str) -> Any:
+                return getattr(self.upload, name)
+
+        out: Any = connect(server).create("/a")
+        out.write(DATA)
+        out._upload = Interrupted(out._upload)
+        with pytest.raises(KeyboardInterrupt):
+            out.persist()
+        out.abort()
+        assert server.uploads == {}
+
     @pytest.mark.parametrize("how", ["left", "closed"])
     def test_an_upload_without_a_token_is_ended(self, server: ScriptedS3, how: str):
         """No persist has returned: nobody could go on with it."""

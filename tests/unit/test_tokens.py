@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import hflush
 import pytest
+from hflush.local import claims
 from hflush.s3.resuming import SavedUpload, tail_prefix
 from hflush.tokens import Token
 
@@ -143,6 +145,20 @@ def test_a_local_file_that_is_gone(tmp_path: Path, how: str) -> None:
             out.persist()
     for use in (hflush.resume, hflush.commit):
         with pytest.raises(hflush.StaleTokenError, match="the file is gone"):
+            use(token)
+
+
+def test_a_local_file_of_another_user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is no mount without locks."""
+    with hflush.create(tmp_path / "f") as out:
+        token = out.persist()
+
+    def refuse(path: str) -> NoReturn:
+        raise PermissionError(errno.EACCES, "no", path)
+
+    monkeypatch.setattr(claims, "_open", refuse)
+    for use in (hflush.resume, hflush.commit):
+        with pytest.raises(PermissionError):
             use(token)
 
 

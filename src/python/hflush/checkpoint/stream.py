@@ -94,6 +94,9 @@ class CancellableFSDataOutputStream(WriteOnly):
             try:
                 self._publication.prepare()
                 self._named(self._stream._publish)
+                if self._stream._state != "closed":  # who closes its file system has ended it
+                    message = "close: the stream has ended without this, and is not published"
+                    raise OSError(errno.ECANCELED, message, self.path)
                 self._publication.publish()
             except BaseException as failure:
                 if self._has_refused(failure):

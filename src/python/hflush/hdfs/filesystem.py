@@ -406,6 +406,8 @@ class DistributedFileSystem(FileSystem):
         for stream in self._open_streams():
             has_its_id = stream._file_id == token.state["file_id"]
             if has_its_id and not self._is_elsewhere(stream, path, pool):
+                if stream.tell() < token.length:
+                    raise token.stale("the file was cut since, and is shorter")
                 stream._abandon()
         return status, pool
 

@@ -44,6 +44,7 @@ def held(path: str) -> Claim:
         return claim
     if claim is not None:
         claim.release()
+        os.close(claims._open(os.path.realpath(path)))  # else who may not open it: that is why
         raise unsupported("persist or resume", "a mount without file locks (flock)", path)
     os.stat(path)  # noqa: PTH116 -- raises if it is missing
     message = "another stream that was persisted or resumed is writing the file: end it first"

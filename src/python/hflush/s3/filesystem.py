@@ -506,16 +506,16 @@ class S3FileSystem(S3Copies):
 
     def _persist(self, stream: FSDataOutputStream) -> bytes:
         from ..tokens import Token
-        from .resuming import SavedUpload, put_tail
+        from .resuming import SavedUpload, put_tail, remove_tails
 
         assert isinstance(stream, S3OutputStream)
         plan, key = stream._plan, stream.path[1:]
         kept = None
+        stream._saved_as = stream._upload.outcome()["token"]  # whatever comes in between
         while kept is None:
             offset, rest = stream._hand_over()
             kept = stream._upload.keep(offset)
         upload_id, parts, upload_token, checksums, full_object_checksum, behind = kept
-        stream._saved_as = upload_token
         tail, length = behind + rest, offset + len(rest)
         tail_key = ""
         if tail:
@@ -537,9 +537,15 @@ class S3FileSystem(S3Copies):
             if_match=plan.if_match,
             customer_key=self._settings_of_bucket.customer_key,
         )
-        token = Token(self.store_name, self._public_name("/" + key), length, saved.state()).pack()
+        token = Token(self.store_name, self._public_name("/" + key), length, saved.state())
+        # A part that was put meanwhile has shown that the upload goes on.
+        is_untold = len(parts) == stream._kept_parts
+        if is_untold and self._bucket._sees_upload(key, upload_id, stream.path) is False:
+            remove_tails(self._bucket, key, upload_token)
+            raise token.stale(f"its upload {upload_id} has been published or aborted")
+        stream._kept_parts = len(parts)
         stream._has_tokens = True
-        return token
+        return token.pack()
 
     def _resume(
         self, token: Token, path: str, before_cut: Callable[[], None]
@@ -570,12 +576,18 @@ class S3FileSystem(S3Copies):
         before_cut()
         key = path[1:]
         saved = SavedUpload.of(token, key, self._settings_of_bucket.customer_key)
-        pending = None
-        if self._bucket.upload_exists(key, saved.upload_id, path):
+        goes_on = self._bucket._sees_upload(key, saved.upload_id, path)
+        is_there = False
+        if goes_on is None:
+            with suppress(PermissionError):  # who may not look there either, only puts
+                is_there = saved.is_published(self._bucket, key, path)
+        if goes_on is not False and not is_there:
             pending = saved.pending(self._bucket, token, key, path)
-        if pending is not None:
-            self.complete_pending(pending)
-        elif not saved.is_published(self._bucket, key, path):
+            if pending is not None:
+                with suppress(FileNotFoundError):  # it has ended meanwhile
+                    self.complete_pending(pending)
+                    is_there = True
+        if not (is_there or saved.is_published(self._bucket, key, path)):
             why = f"its upload {saved.upload_id} has ended, and these bytes are not at the key"
             raise token.stale(why)
         remove_tails(self._bucket, key, saved.token)

@@ -176,7 +176,7 @@ class SavedUpload:
         StaleTokenError
             It was published, or aborted.
         """
-        if not bucket.upload_exists(key, self.upload_id, path):
+        if bucket._sees_upload(key, self.upload_id, path) is False:
             raise token.stale(f"its upload {self.upload_id} has been published or aborted")
 
     def go_on(self, native: _core.S3ObjectOptions) -> None:

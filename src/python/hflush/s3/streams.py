@@ -96,6 +96,7 @@ class S3OutputStream(FSDataOutputStream):
         "_begun_at",
         "_closed_at",
         "_has_tokens",
+        "_kept_parts",
         "_last_tail",
         "_place",
         "_plan",
@@ -110,6 +111,7 @@ class S3OutputStream(FSDataOutputStream):
     _place: str  # its path there
     _saved_as: str  # the upload's token, if only abort() ends it: persisted, or resumed
     _last_tail: tuple[int, int, str]  # what length it ends at, its size, its key
+    _kept_parts: int  # of the last token; -1: there is none
     _has_tokens: bool  # others can go on with it: a persist has not only begun, but returned
     _begun_at: int  # when it was created or resumed: before its upload, in seconds
     _closed_at: int  # when it was closed without a failure; 0 before
@@ -123,6 +125,7 @@ class S3OutputStream(FSDataOutputStream):
         self._place = place
         self._saved_as = saved_as
         self._last_tail = 0, 0, ""
+        self._kept_parts = -1
         self._has_tokens = bool(saved_as)
         self._begun_at = int(time.time())
         self._closed_at = 0
@@ -264,6 +267,8 @@ class S3OutputStream(FSDataOutputStream):
     def _end_saved(self) -> OSError | None:
         """End an upload that others could have gone on with; return what keeps us from that."""
         upload_id = str(self._upload.outcome()["upload_id"])
+        if not upload_id:  # a persist has failed before there was one
+            return None
         try:
             self._store._bucket.abort_upload(self._place[1:], upload_id, self._place)
         except OSError as failure:

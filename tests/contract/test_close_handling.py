@@ -629,6 +629,60 @@ class Deleted:
         self.close()
 
 
+class DeletedFarBelow(Deleted):
+    """The same, by classes over classes."""
+
+    def __del__(self) -> None:
+        self.end(20)
+
+    def end(self, depth: int) -> None:
+        if depth == 0:
+            self.close()
+        else:
+            self.end(depth - 1)
+
+
+class ByItsName(Deleted):
+    """Its close() is its ``__del__``."""
+
+    def close(self) -> None:
+        self.__del__()
+
+    def __del__(self) -> None:
+        self._out.close()
+
+
+class Marked(Deleted):
+    """Has a field of the name that io marks its objects with."""
+
+    _finalizing = False
+
+    def close(self) -> None:
+        self._finalizing = True
+        self._out.close()
+
+
+class Table(dict[str, Any]):
+    """A dict whose keys are its attributes."""
+
+    __getattr__ = dict.__getitem__
+
+    def __init__(self, out: Any) -> None:
+        super().__init__(write=out.write, out=out)
+
+    def close(self) -> None:
+        self.out.close()
+
+
+@pytest.mark.rule("CLOSE-21")
+@pytest.mark.parametrize("kind", [ByItsName, Marked, Table])
+def test_what_looks_like_a_finaliser(either: Whole, kind: Callable[[Any], Any]) -> None:
+    held = kind(either())
+    held.write(b"x")
+    held.close()
+    assert either.content() == b"x"
+
+
 COLLECTED: dict[str, Callable[[Any], Any]] = {
     "itself": lambda out: out,
     "TextIOWrapper": WRAPPERS["TextIOWrapper"],
@@ -638,6 +692,8 @@ COLLECTED: dict[str, Callable[[Any], Any]] = {
     "text over gzip": lambda out: gzip.open(out, "wt"),
     "zip": lambda out: zipfile.ZipFile(out, "w"),
     "__del__": Deleted,
+    "far below __del__": DeletedFarBelow,
+    "__del__ that close calls": ByItsName,
     "a file object of one's own": Closed,
 }
 

@@ -284,6 +284,9 @@ class OpenStream:
         self._file_id = 7
         self.is_open = True
 
+    def tell(self) -> int:
+        return 3
+
     def _abandon(self) -> None:
         self.is_open = False
 
@@ -302,7 +305,11 @@ def test_streams_that_end_for_a_token(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(fs, "_status", lambda _: status)
     streams = [OpenStream(path) for path in ("/ours", "/before", "/theirs")]
     monkeypatch.setattr(fs, "_open_streams", lambda: streams)
-    token = Token("hdfs", "hdfs://nn/ours", 3, {"file_id": 7, "pool": "BP-1"})
+    longer = Token("hdfs", "hdfs://nn/ours", 4, {"file_id": 7, "pool": "BP-1"})
+    with pytest.raises(hflush.StaleTokenError, match="shorter"):
+        fs._found(longer, "/ours")
+    assert all(stream.is_open for stream in streams)
+    token = Token("hdfs", "hdfs://nn/ours", 3, longer.state)
     assert fs._found(token, "/ours") == (status, "BP-1")
     assert [stream.path for stream in streams if stream.is_open] == ["/theirs"]
 

@@ -13,6 +13,7 @@
 
 #include "gil.h"
 #include "hflush/base/mutex.h"
+#include "hflush/env/blocked_signals.h"
 #include "register.h"
 
 namespace py = pybind11;
@@ -33,6 +34,7 @@ class BackgroundThread {
     pthread_attr_getstacksize(&attributes, &stack);
     pthread_attr_setstacksize(&attributes, std::max(stack, kLeastStack));
     pthread_t thread{};
+    const env::BlockedSignals blocked;
     const int refused = pthread_create(&thread, &attributes, &BackgroundThread::begin, work.get());
     pthread_attr_destroy(&attributes);
     if (refused != 0) throw std::system_error(refused, std::generic_category(), "start a thread");

@@ -8,6 +8,7 @@ the file.
 from __future__ import annotations
 
 import sys
+from _io import _IOBase
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ __all__ = ["finaliser_calls", "marks", "newer"]
 # How an iteration ends when nothing is wrong: programs and libraries go on inside the handler.
 _ENDS = (StopIteration, StopAsyncIteration)
 # How far from close() a finaliser is looked for: wrappers around wrappers.
-_DEPTH = 8
+_DEPTH = 32
 
 
 def marks() -> Marks:
@@ -61,16 +62,18 @@ def finaliser_calls() -> bool:
     """Whether close(), which calls end(), which calls this, is called by a finaliser.
 
     Python's io calls ``close()`` from C, and leaves ``_finalizing`` in the object that it ends;
-    all others are ``__del__`` methods.
+    all others are ``__del__`` methods, but for those that the program calls by their name.
     """
     frame = sys._getframe(2).f_back
     for _ in range(_DEPTH):
         if frame is None:
             return False
-        name = frame.f_code.co_name
-        if name == "__del__" or (name == "close" and _is_finalized(frame)):
+        name, caller = frame.f_code.co_name, frame.f_back
+        if name == "__del__" and (caller is None or "__del__" not in caller.f_code.co_names):
             return True
-        frame = frame.f_back
+        if name == "close" and _is_finalized(frame):
+            return True
+        frame = caller
     return False
 
 
@@ -79,4 +82,6 @@ def _is_finalized(frame: FrameType) -> bool:
     code = frame.f_code
     if code.co_argcount == 0:
         return False
-    return getattr(frame.f_locals.get(code.co_varnames[0]), "_finalizing", False) is True
+    first = frame.f_locals.get(code.co_varnames[0])
+    # Of another object it would be a field of the program, or whatever it makes of any name.
+    return _IOBase in type(first).__mro__ and getattr(first, "_finalizing", False) is True

@@ -130,7 +130,7 @@ def end(
     if pending is None and sys.exc_info()[1] is not None:
         error = newer(older)
     if error is None:
-        if older is not None and finaliser_calls() and _can_abort(out):
+        if older is not None and _can_abort(out) and finaliser_calls():
             if abandon():
                 report(out, "closed by a finaliser, not published")
         else:
@@ -194,7 +194,10 @@ def report(
             caller = caller.f_back
         file, line, module = "sys", 1, "sys"  # as warnings.warn has it
         if caller is not None:
-            file, line = caller.f_code.co_filename, caller.f_lineno
+            file = caller.f_code.co_filename
+            line = (
+                caller.f_lineno or caller.f_code.co_firstlineno
+            )  # what ends a block may have none
             module = caller.f_globals.get("__name__", file)
         _warn(message, _category, file, line, module, registry={}, source=out)
     except Exception as failure:

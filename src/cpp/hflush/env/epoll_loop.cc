@@ -17,6 +17,7 @@
 
 #include "hflush/base/before_sleep.h"
 #include "hflush/env/blocked_signals.h"
+#include "hflush/env/standard_streams.h"
 
 namespace hflush::env {
 namespace {
@@ -96,10 +97,10 @@ Status EpollLoop::start_locked() {
 }
 
 Status EpollLoop::open_locked() {
-  if (epoll_ < 0) epoll_ = ::epoll_create1(EPOLL_CLOEXEC);
+  if (epoll_ < 0) epoll_ = beside_standard_streams(::epoll_create1(EPOLL_CLOEXEC));
   if (epoll_ < 0) return Status::from_errno(errno, "epoll_create", {});
   if (wake_ >= 0) return {};
-  const int made = ::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+  const int made = beside_standard_streams(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (made < 0) return Status::from_errno(errno, "eventfd", {});
   // Edge-triggered: each write is one event, and no thread has to read it away.
   epoll_event event{EPOLLIN | EPOLLET, {.u64 = kWakeKey}};

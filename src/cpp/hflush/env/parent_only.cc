@@ -37,10 +37,10 @@ void ParentOnly::close_all() noexcept {
   }
 }
 
-ParentOnly::ParentOnly(int descriptor) : descriptor_(descriptor), slot_(Slot::take(this)) {
-  static const int registered = pthread_atfork(nullptr, nullptr, &ParentOnly::close_all);
-  static_cast<void>(registered);
-}
+// When the library is loaded: a child that is forked meanwhile would wait for ever.
+const int ParentOnly::registered_ = pthread_atfork(nullptr, nullptr, &ParentOnly::close_all);
+
+ParentOnly::ParentOnly(int descriptor) : descriptor_(descriptor), slot_(Slot::take(this)) {}
 
 ParentOnly::~ParentOnly() {
   if (!is_closed()) slot_->owner.store(nullptr);  // else the child may have given it to another

@@ -23,6 +23,7 @@ class ParentOnly {
  private:
   struct Slot;
   static void close_all() noexcept;
+  static const int registered_;
 
   int descriptor_;
   Slot* const slot_;

@@ -15,18 +15,18 @@ namespace hflush::env {
 
 std::atomic<std::uint32_t> Process::generation_{0};
 std::atomic<Process*> Process::current_{nullptr};
+// When the library is loaded: a child would wait for ever for what a thread that it has not got is
+// doing for the first time. In a child the parent's Process is leaked on purpose: its locks may
+// never be released.
+const int Process::registered_ = pthread_atfork(nullptr, nullptr, [] {
+  generation_.fetch_add(1, std::memory_order_relaxed);
+  current_.store(nullptr);
+});
 
 Process::Process() : loop_(std::make_unique<EpollLoop>(steady_clock(), usable_processors())) {}
 
 Process& Process::current() {
   if (Process* existing = current_.load()) return *existing;
-
-  // In a child the parent's Process is leaked on purpose: its locks may never be released.
-  static const int registered = pthread_atfork(nullptr, nullptr, [] {
-    generation_.fetch_add(1, std::memory_order_relaxed);
-    current_.store(nullptr);
-  });
-  static_cast<void>(registered);
 
   std::unique_ptr<Process> fresh(new Process);
   Process* expected = nullptr;
@@ -45,15 +45,28 @@ void Process::end() noexcept {
   ending->loop_->stop();
 }
 
+namespace {
+
+// Without memory for that the process goes by its affinity alone.
+unsigned limit_of_group() noexcept {
+  try {
+    return group_processor_limit().value_or(CPU_SETSIZE);
+  } catch (const std::bad_alloc&) {
+    return CPU_SETSIZE;
+  }
+}
+
+}  // namespace
+
 unsigned usable_processors() noexcept {
-  // Without memory for that the process goes by its affinity alone.
-  static const unsigned limit = [] {
-    try {
-      return group_processor_limit().value_or(CPU_SETSIZE);
-    } catch (const std::bad_alloc&) {
-      return static_cast<unsigned>(CPU_SETSIZE);
-    }
-  }();
+  // 0: not looked for yet. Threads may do so at once: none waits for another, which a forked child
+  // may not have.
+  static constinit std::atomic<unsigned> known{0};
+  unsigned limit = known.load(std::memory_order_relaxed);
+  if (limit == 0) {
+    limit = limit_of_group();
+    known.store(limit, std::memory_order_relaxed);
+  }
   cpu_set_t usable;
   const int count = sched_getaffinity(0, sizeof usable, &usable) == 0 ? CPU_COUNT(&usable) : 1;
   return std::min(static_cast<unsigned>(count), limit);

@@ -52,6 +52,7 @@ class Process {
 
   static std::atomic<std::uint32_t> generation_;
   static std::atomic<Process*> current_;
+  static const int registered_;
 
   BufferPool buffers_{kMaxCachedBytes};
   const std::unique_ptr<EventLoop> loop_;

@@ -403,12 +403,16 @@ class DistributedFileSystem(FileSystem):
         resuming.check_pool(token, pool)
         resuming.check_file(token, status)
         # The NameNode would take its calls for those of the new stream.
-        for stream in self._open_streams():
-            has_its_id = stream._file_id == token.state["file_id"]
-            if has_its_id and not self._is_elsewhere(stream, path, pool):
-                if stream.tell() < token.length:
-                    raise token.stale("the file was cut since, and is shorter")
-                stream._abandon()
+        own = [
+            stream
+            for stream in self._open_streams()
+            if stream._file_id == token.state["file_id"]
+            and not self._is_elsewhere(stream, path, pool)
+        ]
+        if any(stream.tell() < token.length for stream in own):
+            raise token.stale("the file was cut since, and is shorter")
+        for stream in own:
+            stream._abandon()
         return status, pool
 
     def _pool(self, path: str) -> str:

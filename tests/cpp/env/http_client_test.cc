@@ -1529,6 +1529,9 @@ std::set<CURLoption>& taken_away() {  // options that were set to null
   return options;
 }
 
+// libcurl has declared it so.
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wvarargs"
 CURLcode note_option(CURL* /*easy*/, CURLoption option, ...) {  // NOLINT(cert-dcl50-cpp)
   va_list values;
   va_start(values, option);
@@ -1537,6 +1540,7 @@ CURLcode note_option(CURL* /*easy*/, CURLoption option, ...) {  // NOLINT(cert-d
   va_end(values);
   return CURLE_OK;
 }
+#pragma GCC diagnostic pop
 
 TEST_CASE("the authorities of a file stand for the system's, those of its directory, too") {
   const Result<const CurlLibrary*> real = CurlLibrary::load();

@@ -1125,15 +1125,20 @@ TEST_CASE("HSYNC-12: what was synced is synced on a new pipeline, before it is r
   }
 }
 
+// The first pipeline of the first block is lost before anything is acknowledged.
+void lose_what_is_sent(Harness& h) {
+  h.build(located(1, 10, 3));
+  static_cast<void>(h.send_all());
+  h.actions.clear();
+  h.machine.connection_lost(h.pipeline(), kRefused, h.now, h.actions);
+}
+
 TEST_CASE("HSYNC-12: what was sent with a sync is synced before it is sent again") {
   WriteSettings settings;
   settings.replacement_policy = ReplacementPolicy::kNever;
   Harness h(small_target(), settings);
   h.flush(Level::kDurable, 100);
-  h.build(located(1, 10, 3));
-  static_cast<void>(h.send_all());
-  h.actions.clear();
-  h.machine.connection_lost(h.pipeline(), kRefused, h.now, h.actions);
+  lose_what_is_sent(h);
   h.machine.reserved(located(1, 11, 0), h.now, h.actions);
   const PacketHeader sync = first_header(h.set_up());
   CHECK(sync.data_size == 0);
@@ -1151,10 +1156,7 @@ TEST_CASE("HSYNC-12: a packet that was sent before does not carry a later sync")
   settings.replacement_policy = ReplacementPolicy::kNever;
   Harness h(small_target(), settings);
   h.write(100);
-  h.build(located(1, 10, 3));
-  static_cast<void>(h.send_all());
-  h.actions.clear();
-  h.machine.connection_lost(h.pipeline(), kRefused, h.now, h.actions);
+  lose_what_is_sent(h);
   h.flush(Level::kDurable);
   h.machine.reserved(located(1, 11, 0), h.now, h.actions);
   CHECK(h.set_up().empty());

@@ -132,6 +132,8 @@ def log_store(code: str, table: str, store: Store) -> Any:
 def test_the_log_of_the_page(store: Store, crew: Crew) -> None:
     """Delta's rule: eight writers have a version each, in their order, whole, without a gap."""
     code, table, count = code_of_the_page(), store.url(store.path("table")), 25
+    if store.name == "s3":  # MinIO refuses a PUT whose prefix another refused PUT takes away
+        store.write(store.path("table", "_delta_log", "first"), b"")
     won = crew.race(store, 8, code + RACE, table=table, conf=dict(store.conf), count=count)
     log = log_store(code, table, store)
     assert sorted(chain(*won)) == log.versions() == list(range(8 * count))

@@ -294,11 +294,32 @@ def test_a_living_writer_of_the_same_client_is_ended(store: Store) -> None:
     assert store.content(path) == b"kept and new"
 
 
+@pytest.mark.stores("hdfs")
+@pytest.mark.parametrize("call", ["resume", "commit"])
+def test_a_writer_of_the_same_client_fails_for_what_is_cut(store: Store, call: str) -> None:
+    """Its close, too."""
+    path, fs = store.path("f"), client(store)
+    out = fs.create(path)
+    out.write(b"kept")
+    token = out.persist()
+    out.write(b" and cut")
+    out.hsync()
+    later = getattr(fs, call)(token)
+    for end in (lambda: out.write(b"more"), out.close):
+        with pytest.raises(hflush.LeaseLostError, match="from a token"):
+            end()
+    assert out.close() is None
+    if later is not None:
+        later.close()
+    assert store.content(path) == b"kept"
+
+
 @pytest.mark.stores("raw", "hdfs")
-def test_what_is_refused_before_the_cut_leaves_the_file(store: Store) -> None:
+@pytest.mark.parametrize("by_another", [True, False], ids=["by another", "by its own client"])
+def test_what_is_refused_before_the_cut_leaves_the_file(store: Store, by_another: bool) -> None:
     """Its writer, too, where it would lose its lease."""
-    path = store.path("f")
-    out = client(store).create(path)
+    path, own = store.path("f"), client(store)
+    out = own.create(path)
     out.write(b"kept ")
     token = out.persist()
     out.write(b"behind")
@@ -310,7 +331,7 @@ def test_what_is_refused_before_the_cut_leaves_the_file(store: Store) -> None:
     def refuse() -> None:
         raise refusal
 
-    fs = client(store)
+    fs = client(store) if by_another else own
     for go_on in (fs._resume_unless, fs._commit_unless):
         with pytest.raises(ConcurrentWriterError) as refused:
             go_on(token, refuse)

@@ -300,6 +300,17 @@ bool abandon(OutputStream& stream) {
   return was_open;
 }
 
+void supersede(OutputStream& stream) {
+  {
+    const ReleasedGil unlocked;
+    stream.supersede(Status(StatusCode::kLeaseLost,
+                            "write: the file was resumed, or committed, from a token that does not "
+                            "have all bytes of this stream",
+                            stream.path()));
+  }
+  release_kept_bytes();
+}
+
 // (offset, bytes behind it)
 py::tuple hand_over(OutputStream& stream) {
   OutputStream::Rest rest;
@@ -342,6 +353,7 @@ Source: Hadoop's output stream specification; contract FLUSH-1 to FLUSH-8.)")
       .def("close", &close)
       .def("_abort", &abort)
       .def("_abandon", &abandon)
+      .def("_supersede", &supersede)
       .def("tell", &OutputStream::position)
       .def("get_pos", &OutputStream::position)
       .def(

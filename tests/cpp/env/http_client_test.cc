@@ -24,6 +24,7 @@
 #include "hflush/env/http_exchange.h"
 #include "hflush/env/interrupt.h"
 #include "hflush/env/process.h"
+#include "testing/no_descriptors.h"
 
 namespace hflush::env {
 namespace {
@@ -853,6 +854,21 @@ TEST_CASE("nobody listens; nobody answers; nobody of that name; no tls") {
   answer.join();
   check_failure(result.end, plain.endpoint(), EPROTO, false);
   CHECK(has(result.end.failure.message(), "tls handshake"));
+}
+
+TEST_CASE("for want of descriptors no server is blamed") {
+  Bench bench(small_way());
+  const HttpServer server(echo);
+  for (const std::string host : {"127.0.0.1", "localhost"}) {
+    HttpResult result;
+    {
+      const hflush::testing::NoDescriptors shortage;
+      const std::string port = std::to_string(server.endpoint().port);
+      result = bench.fetch(request("GET", "http://" + host + ":" + port + "/"));
+    }
+    check_failure(result.end, {host, server.endpoint().port}, EMFILE, false);
+    CHECK(has(result.end.failure.message(), "no more descriptors"));
+  }
 }
 
 TEST_CASE("of two addresses the second is asked when the first does not answer") {

@@ -1,7 +1,9 @@
 #include "hflush/env/http_exchange.h"
 
+#include <fcntl.h>
 #include <linux/sockios.h>
 #include <sys/ioctl.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -38,6 +40,20 @@ constexpr long kSmallReceiveBuffer = 16L << 10U;
 constexpr long kLargeReceiveBuffer = 512L << 10U;                       // libcurl takes no more
 constexpr std::uint64_t kLeastUploadBuffer = std::uint64_t{16} << 10U;  // nor less
 constexpr std::uint64_t kMostUploadBuffer = std::uint64_t{2} << 20U;    // nor more
+
+// What libcurl says of names and addresses, and of a file of authorities, then.
+bool may_lack_descriptors(CURLcode code) noexcept {
+  return code == CURLE_COULDNT_RESOLVE_HOST || code == CURLE_COULDNT_RESOLVE_PROXY ||
+         code == CURLE_COULDNT_CONNECT || code == CURLE_SSL_CACERT_BADFILE;
+}
+
+// EMFILE or ENFILE; 0 if a descriptor is to be had.
+int error_of_opening() noexcept {
+  const int made = ::open("/dev/null", O_RDONLY | O_CLOEXEC);
+  if (made < 0) return errno == EMFILE || errno == ENFILE ? errno : 0;
+  ::close(made);
+  return 0;
+}
 
 long to_milliseconds(Duration duration) noexcept {
   static constexpr Duration kLongest = milliseconds(INT_MAX);
@@ -493,6 +509,9 @@ Status HttpExchange::failure_of(CURLcode code) const {
   const long proxy_status = info<long>(CURLINFO_HTTP_CONNECTCODE);
   if (requests_begun_ <= 0 && proxy_status >= 300) {
     return because(connect, "the proxy answers " + std::to_string(proxy_status), ECONNREFUSED);
+  }
+  if (const int lacking = may_lack_descriptors(code) ? error_of_opening() : 0; lacking != 0) {
+    return because(connect, "this process can open no more descriptors (ulimit -n)", lacking);
   }
   switch (static_cast<int>(code)) {
     case CURLE_COULDNT_RESOLVE_HOST:

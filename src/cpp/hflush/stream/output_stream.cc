@@ -529,6 +529,14 @@ bool OutputStream::abandon() noexcept {
   return true;
 }
 
+void OutputStream::supersede(Status why) {
+  if (is_foreign()) return;
+  MutexLock lock(mutex_);
+  if (is_final(state_) || state_ == State::kClosing) return;
+  break_locked(std::move(why));
+  static_cast<void>(release_sink_locked());
+}
+
 // --- getters
 
 // In a forked child the mutex may be locked for ever: nothing below takes it there.

@@ -101,6 +101,9 @@ class OutputStream final : private SinkEvents {
   Status set_drop_behind(std::optional<bool> value);
   // Drops the stream: false if it was closed already. Waits at most for a system call under way.
   bool abandon() noexcept;
+  // As abandon(), of a stream whose bytes another writer cuts off: this stream's next calls, and
+  // its first close(), fail with `why`.
+  void supersede(Status why);
 
   std::uint64_t position() const;
   // SinkTraits::file_id.

@@ -359,7 +359,7 @@ class DistributedFileSystem(FileSystem):
     def _resume(
         self, token: Token, path: str, before_cut: Callable[[], None]
     ) -> tuple[FSDataOutputStream, Claim | None]:
-        found, pool = self._found(token, path)
+        found, pool = self._found(token, path, before_cut)
         stream = self._append_where_it_ends(token, path, found, before_cut)
         if (stream._file_id, stream.tell()) != (token.state["file_id"], token.length):
             stream._abandon()
@@ -379,13 +379,17 @@ class DistributedFileSystem(FileSystem):
         return self._append(path, as_it_is)
 
     def _commit(self, token: Token, path: str, before_cut: Callable[[], None]) -> None:
-        found, _ = self._found(token, path)
+        found, _ = self._found(token, path, before_cut)
         self._close_at(token, path, found, before_cut)
 
-    def _found(self, token: Token, path: str) -> tuple[FileStatus, str]:
+    def _found(
+        self, token: Token, path: str, before_cut: Callable[[], None]
+    ) -> tuple[FileStatus, str]:
         """Return the status of the token's file and its block pool; end the client's own streams.
 
         It looks before anything is done: the path may name another file, which is being written.
+        A stream that has written behind the token fails with LeaseLostError, as another client's
+        would, also if it is closed next.
 
         Raises
         ------
@@ -411,8 +415,13 @@ class DistributedFileSystem(FileSystem):
         ]
         if any(stream.tell() < token.length for stream in own):
             raise token.stale("the file was cut since, and is shorter")
+        if own:
+            before_cut()
         for stream in own:
-            stream._abandon()
+            if stream.tell() > token.length:
+                stream._supersede()
+            else:
+                stream._abandon()
         return status, pool
 
     def _pool(self, path: str) -> str:

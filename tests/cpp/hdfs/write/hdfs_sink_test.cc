@@ -3,7 +3,6 @@
 #include "hflush/hdfs/write/hdfs_sink.h"
 
 #include <doctest/doctest.h>
-#include <sys/resource.h>
 
 #include <algorithm>
 #include <atomic>
@@ -20,11 +19,13 @@
 #include "hflush/env/process.h"
 #include "hflush/stream/output_stream.h"
 #include "testing/bytes.h"
+#include "testing/no_descriptors.h"
 
 namespace hflush::hdfs {
 namespace {
 
 using namespace std::chrono_literals;  // NOLINT(google-build-using-namespace)
+using hflush::testing::NoDescriptors;
 using hflush::testing::pattern;
 using stream::OutputStream;
 using testing::eventually;
@@ -390,22 +391,6 @@ TEST_CASE("HDFS-11: a node that takes no connection is replaced before any byte 
     CHECK(cluster.name_node().blocks().empty());
   }
 }
-
-// As long as it lives, no descriptor can be had.
-class NoDescriptors {
- public:
-  NoDescriptors() {
-    REQUIRE(::getrlimit(RLIMIT_NOFILE, &before_) == 0);
-    const rlimit none{3, before_.rlim_max};
-    REQUIRE(::setrlimit(RLIMIT_NOFILE, &none) == 0);
-  }
-  ~NoDescriptors() { ::setrlimit(RLIMIT_NOFILE, &before_); }
-  NoDescriptors(const NoDescriptors&) = delete;
-  NoDescriptors& operator=(const NoDescriptors&) = delete;
-
- private:
-  rlimit before_{};
-};
 
 TEST_CASE("a process without descriptors waits for one, and blames no DataNode") {
   Cluster cluster;

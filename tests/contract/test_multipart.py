@@ -530,6 +530,34 @@ def test_an_answer_to_the_publication_that_is_lost(
 
 @TREES
 @pytest.mark.rule("MPU-1")
+@pytest.mark.parametrize("end", ["complete", "abort"])
+def test_an_upload_outlives_an_outage(
+    monkeypatch: pytest.MonkeyPatch, store: Store, uploader, path: str, end: str
+):
+    """One that begins with the publication: the upload cannot be given back then."""
+    upload = uploader.start_upload(path)
+    parts = {1: uploader.put_part(upload, path, 1, True, b"data")}
+    rename = type(store.fs)._rename_exact
+    is_out = []
+
+    def lost(fs: hflush.FileSystem, source: str, target: str, overwrite: bool) -> None:
+        if is_out or target == path:
+            is_out.append(True)
+            raise OSError(errno.EIO, "lost", target)
+        rename(fs, source, target, overwrite)
+
+    with monkeypatch.context() as now:
+        now.setattr(type(store.fs), "_rename_exact", lost)
+        with pytest.raises(OSError, match="lost"):
+            uploader.complete(upload, path, parts)
+    getattr(uploader, end)(upload, path, *([parts] if end == "complete" else []))
+    assert store.on_disk() == (["file"] if end == "complete" else [])
+    with pytest.raises(FileNotFoundError):
+        uploader.abort(upload, path)
+
+
+@TREES
+@pytest.mark.rule("MPU-1")
 @pytest.mark.parametrize("failure", [PermissionError, OSError, KeyboardInterrupt])
 def test_parts_whose_bytes_were_moved(
     monkeypatch: pytest.MonkeyPatch, store: Store, uploader, path: str, failure: type

@@ -184,9 +184,10 @@ class UploaderBelow(ABC):
             A directory is in the way. The upload goes on.
         OSError
             The store failed. The path is as it was, or a note says that this is not known. The
-            upload goes on; where joining moves no data, parts that were joined before the failure
-            can only be completed together. If parts cannot be removed once the file is published,
-            the logger ``hflush.multipart`` warns of them, and nothing is raised.
+            upload goes on: for this uploader alone, if the failure lasts; where joining moves no
+            data, parts that were joined before the failure can only be completed together. If parts
+            cannot be removed once the file is published, the logger ``hflush.multipart`` warns of
+            them, and nothing is raised.
 
         Notes
         -----
@@ -258,6 +259,10 @@ class MultipartUploader(UploaderBelow):
     """
 
     _filesystem: FileSystem
+
+    def __init__(self, filesystem: FileSystem, base: str) -> None:
+        super().__init__(filesystem, base)
+        self._taken: set[str] = set()  # directories of uploads that no store took back
 
     # --- one upload ---
 
@@ -379,6 +384,8 @@ class MultipartUploader(UploaderBelow):
         directory = self._directory_of(resolved, name)
         if not (len(name) == 32 and name.isalnum()):
             raise _unknown_upload(name, resolved)
+        if directory in self._taken:
+            self._give_back(directory)
         try:
             target = self._target(directory)
         except FileNotFoundError:
@@ -472,7 +479,7 @@ class MultipartUploader(UploaderBelow):
             publication.publish()
         except BaseException as failure:
             try:
-                self._rename_in(directory, _TAKEN, _TARGET)
+                self._give_back(directory)
             except OSError as also:
                 attach(failure, also)
             raise
@@ -489,6 +496,13 @@ class MultipartUploader(UploaderBelow):
             self._rename_in(directory, _TARGET, _TAKEN)
         except FileNotFoundError:
             raise _unknown_upload(_name_of(directory), path) from None
+
+    def _give_back(self, directory: str) -> None:
+        """Let an upload go on that could not be ended; if the store fails, its next call does."""
+        self._taken.add(directory)
+        with contextlib.suppress(FileNotFoundError):  # it has gone on, or was ended
+            self._rename_in(directory, _TAKEN, _TARGET)
+        self._taken.discard(directory)
 
     def _rename_in(self, directory: str, old: str, new: str) -> None:
         source, target = paths.child(directory, old), paths.child(directory, new)

@@ -771,6 +771,34 @@ out.write(b"data")
 """
 
 
+WITHIN_CLOSE = """
+import os, sys, threading
+import hflush
+pipe = sys.argv[1]
+os.mkfifo(pipe)
+reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+out = hflush.open(pipe, "wb")
+out.write(bytes(80 << 10))
+threading.Thread(target=out.close, daemon=True).start()
+while out._state != "closing":
+    pass
+"""
+
+
+@pytest.mark.rule("CLOSE-21")
+@pytest.mark.stores("raw")
+def test_exit_while_a_daemon_thread_closes_a_pipe_that_is_not_read(store: Store) -> None:
+    """The process ends, as with a file of Python's, and says so."""
+    run = subprocess.run(
+        [sys.executable, "-c", WITHIN_CLOSE, store.path("pipe")],
+        capture_output=True,
+        text=True,
+        timeout=DEADLINE_S,
+    )
+    assert run.returncode == 0, run.stderr
+    assert "ends within its close" in run.stderr
+
+
 @pytest.mark.rule("CLOSE-21", "CLOSE-25", "CLOSE-26")
 @pytest.mark.stores(*SHARED)
 @pytest.mark.parametrize("kind", ["plain", "atomic", "checkpoint"])

@@ -577,6 +577,9 @@ def test_a_node_registers_anew_under_a_stream(hdfs_cluster: Hdfs, path: str) -> 
         hdfs_cluster.cluster.java.setDataNodeDead(identity)
         nodes = hdfs_cluster.name_node.getNamesystem().getBlockManager().getDatanodeManager()
         wait_until(lambda: nodes.getDatanode(identity).isAlive(), "it is registered again")
+        # Behind the recovery it would have a replica of the generation before: a corrupt one.
+        again = nodes.getDatanode(identity)
+        wait_until(again.checkBlockReportReceived, "its report of all blocks is there")
         hdfs_cluster.node(last).evictWriters()
         out.write(b"two")
         out.hflush()

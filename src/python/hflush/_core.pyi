@@ -51,6 +51,7 @@ class OutputStream:
     def _abandon(
         self,
     ) -> bool: ...  # True if it was open and is now abandoned; never blocks, never raises
+    def _give_up(self) -> bool: ...  # at exit: True if a close was under way, whose waits end
     def _supersede(self) -> None: ...  # abandoned, and each later call fails: LeaseLostError
     def tell(self) -> int: ...
     def get_pos(self) -> int: ...

@@ -1056,12 +1056,13 @@ class _Last:
     import of this module, whose streams are still in use.
     """
 
-    __slots__ = ("_abandon", "_earlier", "_instances", "_report")
+    __slots__ = ("_abandon", "_earlier", "_give_up", "_instances", "_report")
 
     def __init__(self, earlier: object) -> None:
         self._earlier = earlier
         self._instances = _instances
         self._abandon = _core.OutputStream._abandon
+        self._give_up = _core.OutputStream._give_up
         self._report = report
 
     def __del__(self) -> None:
@@ -1070,6 +1071,8 @@ class _Last:
             for stream in () if filesystem is None else filesystem._open_streams():
                 if self._abandon(stream):
                     self._report(stream, "never closed, not published")
+                elif self._give_up(stream):
+                    self._report(stream, "the process ends within its close, perhaps not published")
 
 
 sys._hflush_last = _Last(getattr(sys, "_hflush_last", None))  # type: ignore[attr-defined]

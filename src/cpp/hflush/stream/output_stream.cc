@@ -529,6 +529,12 @@ bool OutputStream::abandon() noexcept {
   return true;
 }
 
+bool OutputStream::give_up() noexcept {
+  if (is_foreign() || state() != State::kClosing) return false;
+  sink_->give_up();
+  return true;
+}
+
 void OutputStream::supersede(Status why) {
   if (is_foreign()) return;
   MutexLock lock(mutex_);

@@ -101,6 +101,9 @@ class OutputStream final : private SinkEvents {
   Status set_drop_behind(std::optional<bool> value);
   // Drops the stream: false if it was closed already. Waits at most for a system call under way.
   bool abandon() noexcept;
+  // Where the process ends within close(): what is under way waits no longer for who takes the
+  // bytes. Whether it does end there.
+  bool give_up() noexcept;
   // As abandon(), of a stream whose bytes another writer cuts off: this stream's next calls, and
   // its first close(), fail with `why`.
   void supersede(Status why);

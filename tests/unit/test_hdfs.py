@@ -307,10 +307,10 @@ def test_streams_that_end_for_a_token(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(fs, "_open_streams", lambda: streams)
     longer = Token("hdfs", "hdfs://nn/ours", 4, {"file_id": 7, "pool": "BP-1"})
     with pytest.raises(hflush.StaleTokenError, match="shorter"):
-        fs._found(longer, "/ours")
+        fs._found(longer, "/ours", pytest.fail)
     assert all(stream.is_open for stream in streams)
     token = Token("hdfs", "hdfs://nn/ours", 3, longer.state)
-    assert fs._found(token, "/ours") == (status, "BP-1")
+    assert fs._found(token, "/ours", lambda: None) == (status, "BP-1")
     assert [stream.path for stream in streams if stream.is_open] == ["/theirs"]
 
 

@@ -13,7 +13,6 @@
 #include "hflush/stream/output_stream.h"
 #include "testing/bytes.h"
 #include "testing/faulty_file.h"
-#include "testing/no_descriptors.h"
 
 namespace hflush::local {
 namespace {
@@ -21,7 +20,6 @@ namespace {
 using testing::bytes_of;
 using testing::Disk;
 using testing::FaultyFile;
-using testing::NoDescriptors;
 using testing::pattern;
 
 class NoInterrupt final : public stream::Interrupt {
@@ -128,26 +126,6 @@ TEST_CASE("HSYNC-12: a failed sync sticks; the bytes are never called durable") 
   MutexLock lock(fixture.disk.mutex);
   CHECK(fixture.disk.syncs == 1);
   CHECK(fixture.disk.closes == 1);
-}
-
-TEST_CASE("HSYNC-12, HSYNC-14: a directory that cannot be opened now is synced by the next hsync") {
-  Fixture fixture;
-  LocalSinkOptions options;
-  options.directories_to_sync = {"/tmp"};
-  stream::OutputStream& out =
-      fixture.open(make_raw_destination(std::make_unique<FaultyFile>(fixture.disk), "/file"),
-                   options, env::steady_clock());
-  REQUIRE(out.write(pattern(100), fixture.patient).ok());
-  {
-    const NoDescriptors shortage;
-    const Status failed = out.hsync(fixture.patient);
-    CHECK_MESSAGE(failed.error_number() == EMFILE, failed.to_string());
-    CHECK(failed.path() == "/tmp");
-  }
-  CHECK(out.write(pattern(100), fixture.patient).ok());
-  CHECK(out.hsync(fixture.patient).ok());
-  CHECK(out.statistics().at("directory_syncs") == 1);
-  CHECK(out.close(fixture.patient).ok());
 }
 
 TEST_CASE("HSYNC-12: a mount without a sync refuses each hsync, and the stream goes on") {

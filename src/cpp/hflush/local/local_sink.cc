@@ -16,11 +16,6 @@ std::size_t bytes_of(std::span<const stream::Packet> packets) noexcept {
   return bytes;
 }
 
-// Only opening a directory asks for one: the bytes are on the disk, and the next sync opens it.
-bool lacks_descriptors(const Status& failure) noexcept {
-  return failure.error_number() == EMFILE || failure.error_number() == ENFILE;
-}
-
 }  // namespace
 
 LocalSink::LocalSink(std::unique_ptr<Destination> destination, LocalSinkOptions options,
@@ -178,7 +173,7 @@ void LocalSink::sync(stream::Level level, stream::SinkEvents& events) {
   }
   if (done.ok()) {
     events.reached(level, written_);
-  } else if (level == stream::Level::kDurable && (!cannot_sync_.ok() || lacks_descriptors(done))) {
+  } else if (level == stream::Level::kDurable && !cannot_sync_.ok()) {
     events.not_reached(level, written_, std::move(done));
   } else {
     broken_ = true;

@@ -291,6 +291,10 @@ class OpenStream:
         self.is_open = False
 
 
+def go_on() -> None:
+    pass
+
+
 def test_streams_that_end_for_a_token(monkeypatch: pytest.MonkeyPatch):
     """Those of its file, also if it was renamed; behind a router others have its id, too."""
     pools = {"/ours": "BP-1", "/theirs": "BP-2"}
@@ -307,11 +311,28 @@ def test_streams_that_end_for_a_token(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(fs, "_open_streams", lambda: streams)
     longer = Token("hdfs", "hdfs://nn/ours", 4, {"file_id": 7, "pool": "BP-1"})
     with pytest.raises(hflush.StaleTokenError, match="shorter"):
-        fs._found(longer, "/ours", pytest.fail)
+        fs._found(longer, "/ours", go_on)
     assert all(stream.is_open for stream in streams)
     token = Token("hdfs", "hdfs://nn/ours", 3, longer.state)
-    assert fs._found(token, "/ours", lambda: None) == (status, "BP-1")
+    assert fs._found(token, "/ours", go_on) == (status, "BP-1")
     assert [stream.path for stream in streams if stream.is_open] == ["/theirs"]
+
+
+def test_a_token_whose_file_another_writer_changes_before_the_append(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+):
+    """What the append has opened is closed: the other one can go on with it."""
+    fs: Any = hdfs()
+    local: Any = hflush.FileSystem.get("file:///")
+    appended = tmp_path / "theirs"
+    appended.write_bytes(b"more")
+    stream = local._append(str(appended), options_of.CreateOptions({}, True))
+    monkeypatch.setattr(fs, "_found", lambda *_: (SimpleNamespace(length=3), "BP-1"))
+    monkeypatch.setattr(fs, "_append", lambda *_: stream)
+    state = {"file_id": stream._file_id, "pool": "BP-1"}
+    with pytest.raises(hflush.StaleTokenError, match="another writer"):
+        fs._resume(Token("hdfs", "hdfs://nn/theirs", 3, state), "/theirs", go_on)
+    assert stream._state == "closed"
 
 
 class MountPoints:

@@ -362,7 +362,8 @@ class DistributedFileSystem(FileSystem):
         found, pool = self._found(token, path, before_cut)
         stream = self._append_where_it_ends(token, path, found, before_cut)
         if (stream._file_id, stream.tell()) != (token.state["file_id"], token.length):
-            stream._abandon()
+            with contextlib.suppress(OSError):  # another one's: it stays as it is, and closed
+                _core.OutputStream.close(stream)
             raise token.stale("another writer has changed the file meanwhile")
         self._block_pools[stream] = pool
         return stream, None

@@ -180,7 +180,7 @@ class TestConfiguration:
         ],
     )
     def test_bad_values_name_their_key(self, key: str, value: str):
-        with pytest.raises(ValueError, match=f"{key}|umask"):
+        with pytest.raises(ValueError, match=key):
             hflush.FileSystem.get("hdfs://nn", {key: value})
 
     def test_others_keys_do_not_matter(self):

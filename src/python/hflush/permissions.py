@@ -6,6 +6,8 @@ import os
 
 __all__ = ["parse_umask", "process_umask"]
 
+KEY = "fs.permissions.umask-mode"
+
 
 def process_umask() -> int:
     """Return the umask of the process, without changing it for a moment as os.umask() does."""
@@ -37,7 +39,7 @@ def parse_umask(text: str) -> int:
     except ValueError:
         return _symbolic_umask(stripped)
     if not 0 <= umask <= 0o777:
-        raise ValueError(f"a umask must be within 0 and 777 (octal), not {text!r}")
+        raise ValueError(f"{KEY} must be within 0 and 777 (octal), not {text!r}")
     return umask
 
 
@@ -48,7 +50,7 @@ def _symbolic_umask(text: str) -> int:
     for clause in text.replace("+", "=").split(","):
         who, equals, letters = clause.strip().partition("=")
         if not equals or not set(who) <= set("ugoa") or not set(letters) <= bits.keys():
-            raise ValueError(f"a umask must be like 022 or u=rwx,g=rx,o=, not {text!r}")
+            raise ValueError(f"{KEY} must be like 022 or u=rwx,g=rx,o=, not {text!r}")
         for one in "ugo" if "a" in who or not who else who:
             allowed[one] = sum(bits[letter] for letter in set(letters))
     return sum((7 & ~allowed[who]) << shift for who, shift in shifts.items())

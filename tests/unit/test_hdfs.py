@@ -335,6 +335,17 @@ def test_a_token_whose_file_another_writer_changes_before_the_append(
     assert stream._state == "closed"
 
 
+def test_a_token_whose_file_is_removed_while_it_is_closed(monkeypatch: pytest.MonkeyPatch):
+    """That takes up to minutes: it is stale then, as where the file was removed before."""
+    fs: Any = hdfs()
+    monkeypatch.setattr(fs, "_found", lambda *_: (SimpleNamespace(length=3), "BP-1"))
+    monkeypatch.setattr(fs, "_place_of", lambda *_: "/.reserved/.inodes/7")
+    monkeypatch.setattr(fs, "_recover_lease", lambda place, *_: missing(place))
+    token = Token("hdfs", "hdfs://nn/ours", 3, {"file_id": 7, "pool": "BP-1"})
+    with pytest.raises(hflush.StaleTokenError, match="gone"):
+        fs._commit(token, "/ours", go_on)
+
+
 class MountPoints:
     """A router: its mount points have no id, and ids of two namespaces repeat."""
 

@@ -450,10 +450,7 @@ class DistributedFileSystem(FileSystem):
         from . import resuming
 
         def look() -> FileStatus:
-            try:
-                status = self._status(path)
-            except FileNotFoundError as missing:
-                raise token.stale("the file is gone") from missing
+            status = self._status(path)
             resuming.check_file(token, status)
             resuming.check_length(token, status)
             return status
@@ -476,6 +473,8 @@ class DistributedFileSystem(FileSystem):
                 is_closed=lambda: self._native.is_file_closed(place),
                 may_be_cut=found.length > token.length,
             )
+        except FileNotFoundError as missing:
+            raise token.stale("the file is gone") from missing
         except OSError as failure:
             if failure.filename == place:
                 failure.filename = path

@@ -15,6 +15,7 @@ import pytest
 from hflush import Configuration, Rename, cli, transfer
 from hflush.checkpoint import FileContextBased
 from hflush.credentials import Token
+from hflush.status import ContentSummary
 from hflush.viewfs import ViewFileSystem
 from hflush.viewfs.mounts import MountTable
 from support.scripted_s3 import ScriptedS3
@@ -539,6 +540,17 @@ def test_corrupt_files(fs: ViewFileSystem, tmp_path: Path, monkeypatch: pytest.M
     store = fs._store_at("/data/x")
     monkeypatch.setattr(store, "_corrupt_files", lambda path: iter((f"file://{path}/x",)))
     assert list(fs.list_corrupt_file_blocks("/data/d")) == ["viewfs://c/data/d/x"]
+
+
+def test_stores_are_asked_once(fs: ViewFileSystem, monkeypatch: pytest.MonkeyPatch):
+    """For a located listing, which asks for no file by itself, and for all below a link."""
+    fs.create("/user/ann/x").close()
+    store = fs._store_at("/user/ann")
+    monkeypatch.setattr(store, "_iterate_located", store._iterate)
+    (found,) = fs.list_located_status("/user/ann")
+    assert (found.path, found.block_locations) == ("viewfs://c/user/ann/x", None)
+    monkeypatch.setattr(store, "_content_summary", lambda _: ContentSummary(5, 2, 3, 7))
+    assert fs.get_content_summary("/user") == ContentSummary(5, 2, 4, 7)
 
 
 def test_checkpoints(conf: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

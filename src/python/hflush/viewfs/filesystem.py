@@ -14,7 +14,7 @@ from ..errors import attach, means_nothing_there, unsupported
 from ..filesystem import FileSystem
 from ..keys import Reader
 from ..statistics import IOStatistics, aggregate
-from ..status import FileStatus
+from ..status import ContentSummary, FileStatus
 from .keys import DEFAULT_TABLE, KEYS, STRATEGY
 from .mounts import MountTable, Place
 
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from ..paths import StrPath
     from ..status import (
         BlockLocation,
-        ContentSummary,
         FileChecksum,
         FsServerDefaults,
         FsStatus,
@@ -355,6 +354,12 @@ class ViewFileSystem(FileSystem):
         place = self._at(path)
         return (self._outward(place, one) for one in place.store._iterate(place.path))
 
+    def _iterate_located(self, path: str) -> Iterator[FileStatus]:
+        if self._is_of_table(path):
+            return super()._iterate_located(path)
+        place = self._at(path)
+        return (self._outward(place, one) for one in place.store._iterate_located(place.path))
+
     def _list_table(self, path: str) -> list[FileStatus]:
         """Return the links of a directory, and what the fallback has beside them."""
         names = self._table.names(path)
@@ -381,10 +386,16 @@ class ViewFileSystem(FileSystem):
             return self._directory(path)
 
     def _content_summary(self, path: str) -> ContentSummary:
-        if self._is_of_table(path):
-            return super()._content_summary(path)
-        place = self._at(path)
-        return place.store._content_summary(place.path)
+        if not self._is_of_table(path):
+            place = self._at(path)
+            return place.store._content_summary(place.path)
+        parts = [self._content_summary(self._store_path(one)) for one in self._list_table(path)]
+        return ContentSummary(
+            sum(part.length for part in parts),
+            sum(part.file_count for part in parts),
+            sum(part.directory_count for part in parts) + 1,
+            sum(part.space_consumed for part in parts),
+        )
 
     def _block_locations(self, status: FileStatus, start: int, end: int) -> list[BlockLocation]:
         place, known = self._inward(status)

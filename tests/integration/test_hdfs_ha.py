@@ -42,6 +42,19 @@ def test_either_order(hdfs_ha: Hdfs, path: str) -> None:
             assert fs.is_directory(f"{path}-{active}")
 
 
+def test_safe_mode(hdfs_ha: Hdfs, path: str) -> None:
+    """It is that of the active NameNode, whichever is asked first."""
+    for active in (1, 0):
+        hdfs_ha.cluster.fail_over(1 - active, active)
+        with hdfs_ha.file_system({**QUICK, "dfs.client.failover.random.order": False}) as fs:
+            try:
+                assert fs.set_safe_mode("enter") is True
+                with pytest.raises(OSError, match="safe mode"):
+                    fs.mkdirs(path)
+            finally:
+                assert fs.set_safe_mode("leave") is False
+
+
 @pytest.mark.rule("HDFS-26", "HDFS-22", "HSYNC-16", "HFLUSH-11")
 def test_failover_under_open_streams(hdfs_ha: Hdfs, fs: hflush.FileSystem, path: str) -> None:
     """Streams go on: with blocks to come, about to close, just created, appending."""

@@ -367,8 +367,9 @@ py::dict server_defaults(HdfsClient& self) {
   return values;
 }
 
+// Of the active NameNode, whichever is asked first.
 bool set_safe_mode(HdfsClient& self, int action) {
-  return ask(self, hdfs::SetSafeMode{static_cast<hdfs::SafeModeAction>(action), false}, "");
+  return ask(self, hdfs::SetSafeMode{static_cast<hdfs::SafeModeAction>(action), true}, "");
 }
 
 void msync(HdfsClient& self) { ask(self, hdfs::Msync{}, ""); }

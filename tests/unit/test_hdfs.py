@@ -591,11 +591,12 @@ def test_bad_arguments(call: Callable[[Any], object], error: type[Exception]):
         call(hdfs())
 
 
-@pytest.mark.parametrize("name", ["..", ".", "../a", "a/b"])
-def test_names_that_no_file_has(name: str):
-    """A server that lists them would lead a copy of the tree out of its target."""
+@pytest.mark.parametrize("name", ["..", ".", "../a", "a/b", ""])
+def test_names_that_no_directory_has(name: str):
+    """A server that lists them would lead a copy of the tree out of its target, or in a circle."""
+    entry: Any = SimpleNamespace(name=name, kind="directory")
     with pytest.raises(OSError, match="no name of a file") as refusal:
-        list(hdfs()._following("/a", ([SimpleNamespace(name=name)], 0), False))  # type: ignore[list-item]
+        list(hdfs()._following("/a", ([entry], 0), False))
     assert refusal.value.errno == errno.EBADMSG
 
 

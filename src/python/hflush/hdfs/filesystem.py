@@ -574,7 +574,8 @@ class DistributedFileSystem(FileSystem):
             entries, remaining = page
             for entry in entries:
                 name = entry.name  # a file lists itself, without one
-                if name in (".", "..") or "/" in name:
+                is_itself = not name and entry.kind == "directory"  # and would be below itself
+                if is_itself or name in (".", "..") or "/" in name:
                     raise OSError(errno.EBADMSG, f"list: no name of a file: {name!r}", path)
                 place = paths.child(path, name) if name else path
                 status = self._converted(entry, place)

@@ -63,7 +63,8 @@ class TestValues:
     def test_what_has_no_limit(self):
         """0 of a timeout is none; of a length of a response, the longest there can be."""
         assert read({"dfs.client.socket-timeout": "0"}).write.socket_timeout == 1e9
-        assert read({"ipc.client.rpc-timeout.ms": "0"}).rpc.rpc_timeout == 0.0
+        for none in ("0", "-1"):  # the latter as in Hadoop
+            assert read({"ipc.client.rpc-timeout.ms": none}).rpc.rpc_timeout == 0.0
         limit = read({"ipc.maximum.response.length": "0"}).rpc.max_response_bytes
         assert limit == (1 << 31) - 1
 

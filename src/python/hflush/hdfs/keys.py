@@ -140,7 +140,7 @@ KEYS = (
         native="rpc.connect_retries_on_timeouts"),
     Key(_RPC, "ipc.client.connect.retry.interval", _TIME,
         "pause between attempts to connect", native="rpc.connect_retry_interval"),
-    Key(_RPC, "ipc.client.rpc-timeout.ms", _TIME,
+    Key(_RPC, "ipc.client.rpc-timeout.ms", time(takes_negative=True),
         "how long a call may take; 0: as long as pings get through", native="rpc.rpc_timeout"),
     Key(_RPC, "ipc.client.ping", BOOL,
         "whether to ping a NameNode that is silent while calls wait", native="rpc.ping"),

@@ -10,6 +10,7 @@ from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, NoReturn
+from unittest.mock import Mock
 
 import hflush
 import pytest
@@ -598,6 +599,16 @@ def test_names_that_no_directory_has(name: str):
     with pytest.raises(OSError, match="no name of a file") as refusal:
         list(hdfs()._following("/a", ([entry], 0), False))
     assert refusal.value.errno == errno.EBADMSG
+
+
+def test_a_token_without_a_service(monkeypatch: pytest.MonkeyPatch):
+    """None is asked for where its name cannot be found out: nobody would get it, or cancel it."""
+    fs: Any = hdfs()
+    fs._native = None
+    unknown = OSError("the name is unknown")
+    monkeypatch.setattr("socket.getaddrinfo", Mock(side_effect=unknown))
+    with pytest.raises(OSError, match="the name is unknown"):
+        fs.get_delegation_token("yarn")
 
 
 class TestNobodyThere:

@@ -743,12 +743,9 @@ class DistributedFileSystem(FileSystem):
         OSError
             The NameNode refuses: only who has authenticated by Kerberos gets one.
         """
+        service = self._token_service()
         given = self._native.delegation_token(renewer)
-        return (
-            None
-            if given is None
-            else credentials.Token(*given)._replace(service=self._token_service())
-        )
+        return None if given is None else credentials.Token(*given)._replace(service=service)
 
     def renew_delegation_token(self, token: credentials.Token) -> float:
         """Prolong a token, as the renewer that it names.

@@ -1152,6 +1152,8 @@ class TestHdfs:
         assert fs.filesystem is not fsspec.filesystem("hflush+hdfs", host="nn").filesystem
         with pytest.raises(io.UnsupportedOperation, match="kerb_ticket"):
             fsspec.filesystem("hflush+hdfs", host="nn", kerb_ticket="/tmp/krb5cc")
+        with pytest.raises(ValueError, match="user='bob' contradicts that of the host, 'ann'"):
+            fsspec.filesystem("hflush+hdfs", host="ann@nn", user="bob")
 
     @pytest.mark.parametrize("word", ["conf", "extra_conf"])
     def test_a_user_in_a_configuration(self, word: str):

@@ -63,6 +63,9 @@ class HflushHdfsFileSystem(HostedFileSystem):
 
     def _connect(self, options: dict[str, Any]) -> None:
         authority = self._authority(str(options.get("host") or ""), options.get("port"))
+        named, user = split_user(authority)[0], options.get("user")
+        if named and user and named != user:
+            raise ValueError(f"user={user!r} contradicts that of the host, {named!r}: name one")
         self.filesystem = FileSystem.get(f"hdfs://{authority}/", self._conf)
         self._user = cast("DistributedFileSystem", self.filesystem)._user
 

@@ -549,6 +549,8 @@ def test_stores_are_asked_once(fs: ViewFileSystem, monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(store, "_iterate_located", store._iterate)
     (found,) = fs.list_located_status("/user/ann")
     assert (found.path, found.block_locations) == ("viewfs://c/user/ann/x", None)
+    monkeypatch.setattr(store, "_list_files", lambda path, _: store._iterate(path))
+    assert [one.path for one in fs.list_files("/user/ann", True)] == [found.path]
     monkeypatch.setattr(store, "_content_summary", lambda _: ContentSummary(5, 2, 3, 7))
     assert fs.get_content_summary("/user") == ContentSummary(5, 2, 4, 7)
 

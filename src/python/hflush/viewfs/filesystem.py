@@ -360,6 +360,13 @@ class ViewFileSystem(FileSystem):
         place = self._at(path)
         return (self._outward(place, one) for one in place.store._iterate_located(place.path))
 
+    def _list_files(self, path: str, recursive: bool) -> Iterator[FileStatus]:
+        if self._is_of_table(path) or self._table.names(path) or self._table.regexes:
+            return super()._list_files(path, recursive)  # there may be links below
+        place = self._at(path)
+        found = place.store._list_files(place.path, recursive)
+        return (self._outward(place, one) for one in found)
+
     def _list_table(self, path: str) -> list[FileStatus]:
         """Return the links of a directory, and what the fallback has beside them."""
         names = self._table.names(path)

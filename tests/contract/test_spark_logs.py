@@ -172,6 +172,23 @@ def test_the_interval_is_that_of_the_files(store: Store):
 
 
 @pytest.mark.rule("CKPT-19")
+def test_batches_of_an_earlier_interval_are_found(store: Store):
+    """Also where a compact file of the batch would be looked for now."""
+    for number, interval in enumerate((9, 9, 9, 9, 9, 3)):
+        sink_log(store, {f"{SINK}.compactInterval": interval}).add(number, [entry(str(number))])
+    assert names(store, "out", "_spark_metadata")[-2:] == ["4", "5.compact"]
+    log = sink_log(store, {f"{SINK}.compactInterval": 2})
+    assert log.compact_interval == 2
+    assert [(number, len(found)) for number, found in log.get_range(1, 3)] == [
+        (1, 1),
+        (2, 1),
+        (3, 1),
+    ]
+    (shown,) = checkpoint(store, "out", **{f"{SINK}.compactInterval": 2}).shown(1)
+    assert shown[1] == ["v1", entry("1").dump()]
+
+
+@pytest.mark.rule("CKPT-19")
 def test_replaced_files_are_removed(store: Store):
     """Those below the compact file that the retained batches need go once they are old enough."""
     conf = {f"{SINK}.compactInterval": 3, RETAINED: 2}

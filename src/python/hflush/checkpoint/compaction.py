@@ -141,6 +141,16 @@ class Batches(NamedTuple):
         """Return the name of the file of a batch."""
         return f"{batch_id}{SUFFIX}" if self.compacts(batch_id) else str(batch_id)
 
+    def file(self, batch_id: int) -> str | None:
+        """Return the name of a batch's own file; None if it has none.
+
+        It may have been stored when the interval was another one.
+        """
+        plain = str(batch_id)
+        return next(
+            (n for n in (self.name(batch_id), plain, plain + SUFFIX) if n in self.names), None
+        )
+
     def holder(self, batch_id: int) -> str | None:
         """Return the name of the file that readers take a batch from; None: it is not stored."""
         last = self.last_compacted

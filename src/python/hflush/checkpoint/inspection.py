@@ -357,7 +357,7 @@ class Checkpoint:
         if number is None or number not in ids:
             return None
         if isinstance(log.log, (FileStreamSinkLog, FileStreamSourceLog)):
-            return log.log._batches().name(number)
+            return log.log._batches().file(number)
         return str(number)
 
 

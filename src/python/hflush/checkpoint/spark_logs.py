@@ -267,7 +267,9 @@ class CompactibleFileStreamLog(SparkLog[list[EntryT]], Generic[EntryT]):
         A compact file has those of the earlier batches, too.
         """
         self._path(batch_id)
-        name = self._batches().name(batch_id)
+        name = self._batches().file(batch_id)
+        if name is None:
+            return None
         path = paths.child(self.manager.path, name)
         stored = self._stored(path)
         return None if stored is None else self._loaded(path, stored)

@@ -8,6 +8,7 @@ import os
 import pickle
 import re
 import shutil
+import struct
 import time
 from collections.abc import Callable
 from functools import partial
@@ -992,3 +993,26 @@ def test_users_that_may_write_to_a_path_may_do_so_after_another_one(
     for made in ("_hflush", "_hflush/staging", "_hflush/commits"):
         mode = (tmp_path / made).stat().st_mode & 0o7777
         assert mode == (0o773 if group == "its own" else 0o733)
+
+
+@pytest.mark.parametrize(("default", "mode"), [(None, 0o711), (5, 0o751)])
+def test_what_only_named_users_may_is_not_given_to_a_group(
+    tmp_path: Path, default: int | None, mode: int
+) -> None:
+    """With an ACL the bits of the group are those of its mask: here the group may only read."""
+
+    def set_acl(kind: str, mask: int) -> None:
+        # The owner, a user, the group, the mask, others.
+        entries = ((0x01, 7, -1), (0x02, 7, 1), (0x04, 5, -1), (0x10, mask, -1), (0x20, 1, -1))
+        packed = b"".join(struct.pack("<HHi", *entry) for entry in entries)
+        os.setxattr(tmp_path, f"system.posix_acl_{kind}", struct.pack("<I", 2) + packed)
+
+    try:
+        set_acl("access", 7)
+        if default is not None:
+            set_acl("default", default)
+    except OSError as refusal:
+        pytest.skip(f"no ACLs here: {refusal}")
+    committed(tmp_path, "part-1")
+    for made in ("_hflush", "_hflush/staging", "_hflush/commits"):
+        assert (tmp_path / made).stat().st_mode & 0o7777 == mode

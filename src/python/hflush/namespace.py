@@ -295,6 +295,13 @@ class NameSpace(ABC):
         """Return what a symbolic link says."""
         return ""
 
+    def _has_acl(self, path: str) -> bool:
+        """Whether an ACL says who may do what, and the bits of the group are no more than its mask.
+
+        It may be of those who are named in it, and not of the group.
+        """
+        return self._status(path).has_acl
+
     def _is_being_written(self, path: str) -> bool:
         """Whether a client is known to be writing a file."""
         return False

@@ -298,12 +298,19 @@ class _LocalFiles(FileSystem):
         now, mode = self._status(path), moved.permission
         if (now.owner, now.group) != (moved.owner, moved.group):
             mode &= ~(stat.S_ISUID | stat.S_ISGID)
-        if now.group != moved.group or _has_acl(moved.path):
+        if now.group != moved.group or self._has_acl(moved.path):
             mode &= ~stat.S_IRWXG | (mode & stat.S_IRWXO) << 3  # its group are others there
         with suppress(OSError):
             self._namespace.set_permission(path, mode)
         with suppress(OSError):
             self._namespace.set_times(path, moved.modification_time_ns, moved.access_time_ns)
+
+    def _has_acl(self, path: str) -> bool:
+        try:
+            os.getxattr(path, "system.posix_acl_access")
+        except OSError:
+            return False
+        return True
 
     def _fs_status(self, path: str) -> FsStatus:
         there = path
@@ -693,15 +700,6 @@ def _owner_and_group(facts: os.stat_result) -> tuple[str, str]:
     with suppress(KeyError):
         group = grp.getgrgid(facts.st_gid).gr_name
     return owner, group
-
-
-def _has_acl(path: str) -> bool:
-    """Whether an ACL says who may do what, and the bits of the group are no more than its mask."""
-    try:
-        os.getxattr(path, "system.posix_acl_access")
-    except OSError:
-        return False
-    return True
 
 
 def _version(file_id: tuple[int, ...] | None, length: int, mtime_ns: int) -> list[int]:

@@ -10,7 +10,6 @@ from ... import capabilities
 
 if TYPE_CHECKING:
     from ...filesystem import FileSystem
-    from ...status import FileStatus
 
 __all__ = ["share"]
 
@@ -19,23 +18,32 @@ def share(filesystem: FileSystem, directories: list[str], destination: str) -> N
     """Give new directories the group and the permission of the destination.
 
     Users who may write there write in them, too, and end what others have left: none is sticky.
-    Where the group is not to be had, it gets what all others have. One that another user has made
-    stays as it is.
+    Where the group is not to be had, or an ACL hides what it may, it gets what all others have. One
+    that another user has made stays as it is, and so does the permission of one with an ACL, which
+    the system has given it.
     """
     if not filesystem.has_path_capability(destination, capabilities.PERMISSIONS):
         return
     for directory in directories:
         with contextlib.suppress(OSError):
-            _share(filesystem, directory, filesystem.get_file_status(destination))
+            _share(filesystem, directory, destination)
 
 
-def _share(filesystem: FileSystem, directory: str, wanted: FileStatus) -> None:
-    made = filesystem.get_file_status(directory)
+def _share(filesystem: FileSystem, directory: str, destination: str) -> None:
+    wanted, made = filesystem.get_file_status(destination), filesystem.get_file_status(directory)
     permission = wanted.permission & ~stat.S_ISVTX
+    is_for_group = not _has_acl(filesystem, destination)
     if made.group != wanted.group:
         try:
             filesystem.set_owner(directory, group=wanted.group)
         except (OSError, ValueError):  # this user is not in it, or it has no name here
-            permission = permission & ~stat.S_IRWXG | (permission & stat.S_IRWXO) << 3
-    if made.permission != permission:
+            is_for_group = False
+    if not is_for_group:
+        permission = permission & ~stat.S_IRWXG | (permission & stat.S_IRWXO) << 3
+    if made.permission != permission and not _has_acl(filesystem, directory):
         filesystem.set_permission(directory, permission)
+
+
+def _has_acl(filesystem: FileSystem, path: str) -> bool:
+    store, place = filesystem._leads_to(filesystem._resolve(path))
+    return store._has_acl(place)

@@ -424,6 +424,25 @@ def test_a_directory_of_another_user_stops_its_own_job_only(
     overwritten(tmp_path, "p=3/next")
 
 
+def test_an_overwrite_of_what_only_others_can_remove_is_not_declared(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In a sticky directory: it would stay half done, and stop all later writes."""
+    committed(tmp_path, "old")
+    tmp_path.chmod(0o1777)
+
+    def refuse(self: LocalFileSystem, path: str, permission: int) -> None:
+        raise PermissionError(errno.EPERM, "not yours", path)
+
+    monkeypatch.setattr(LocalFileSystem, "_set_permission", refuse)
+    monkeypatch.setattr(LocalFileSystem, "_acts_as", lambda _: "another")
+    with pytest.raises(PermissionError, match=r"only its owner .* sticky: not yours") as refused:
+        overwritten(tmp_path, "new")
+    assert refused.value.filename == f"file://{tmp_path}/old"
+    assert Committer(str(tmp_path)).visible() == ("old",)
+    committed(tmp_path, "more")
+
+
 def test_an_overwrite_removes_the_summaries_of_old_files(tmp_path: Path) -> None:
     """From which Spark would take the columns. What is being copied is no file yet."""
     committed(tmp_path, "part-1")

@@ -432,7 +432,7 @@ class Committer:
         if isinstance(action, m.Survey):
             return m.Surveyed(self.visible(action.directories))
         if isinstance(action, m.Declare):
-            self.staging.check_access(path.rpartition("/")[0] for path in action.intent.removes)
+            self.staging.check_removal(action.intent.removes)
             if action.number == 0:
                 self._begin()
             intent = self._with_what_is_found(action.intent)

@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import shutil
+import stat
 import time
 import uuid
 from abc import ABC, abstractmethod
@@ -24,7 +25,7 @@ from .access import share
 from .records import check_below
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from ...filesystem import FileSystem
     from ...output import FSDataOutputStream
@@ -117,13 +118,13 @@ class Staging(ABC):
         found = {"/".join(above[: end + 1]) for above in names for end in range(len(above))}
         return [paths.child(self._destination, directory) for directory in sorted(found)]
 
-    def check_access(self, directories: Iterable[str]) -> None:  # noqa: B027
-        """Refuse directories in the destination in which files can be neither made nor removed.
+    def check_removal(self, files: Sequence[str]) -> None:  # noqa: B027
+        """Refuse files of the destination that cannot be removed.
 
         Raises
         ------
         OSError
-            The message names one. A store that only hears of names has none.
+            The message names one, or its directory. A store that only hears of names refuses none.
         """
 
     @abstractmethod
@@ -211,29 +212,51 @@ class RenamedStaging(Staging):
                 if not self._fs.exists(directory):
                     made.append(directory)
                 self._fs.mkdirs(directory)
-            self.check_access(file.directory for file in files)
+            for_all(self._check_directory, sorted({file.directory for file in files}))
         except OSError:
             for directory in reversed(made):
                 with contextlib.suppress(OSError):  # another job has put something in it
                     self._fs.delete(directory)
             raise
 
-    def check_access(self, directories: Iterable[str]) -> None:
+    def check_removal(self, files: Sequence[str]) -> None:
         """Try it where another user's rights decide."""
-        for_all(self._check_access, sorted(set(directories)))
+        above = sorted({path.rpartition("/")[0] for path in files})
+        found = zip(above, for_all(self._check_directory, above), strict=True)
+        sticky = {directory for directory, is_sticky in found if is_sticky}
+        for_all(self._check_owner, [one for one in files if one.rpartition("/")[0] in sticky])
 
-    def _check_access(self, directory: str) -> None:
+    def _check_directory(self, directory: str) -> bool:
+        """Refuse one that takes no file; return whether only its owner can remove one from it."""
         path = paths.child(self._destination, directory) if directory else self._destination
         trial = paths.child(path, f".hflush-{uuid.uuid4().hex}")
         try:
             status = self._fs.get_file_status(path)
-            if status.owner != self._fs._acts_as() or not status.permission & 0o200:
+            is_others = status.owner != self._fs._acts_as()
+            if is_others or not status.permission & 0o200:
                 self._fs.mkdirs(trial, create_parent=False)
                 self._fs.delete(trial)
         except FileNotFoundError:  # of removed files: these are gone, too
-            pass
+            return False
         except OSError as refusal:
             reason = f"commit: no file can be made or removed here: {refusal.strerror or refusal}"
+            raise OSError(refusal.errno, reason, self._fs.make_qualified(path)) from None
+        return is_others and bool(status.permission & stat.S_ISVTX)
+
+    def _check_owner(self, file: str) -> None:
+        """Refuse another user's file: who can change its permission can remove it."""
+        path = paths.child(self._destination, file)
+        try:
+            status = self._fs.get_file_link_status(path)
+            if status.is_file and status.owner != self._fs._acts_as():
+                self._fs.set_permission(path, status.permission)
+        except FileNotFoundError:
+            pass
+        except OSError as refusal:
+            reason = (
+                "commit: only its owner can remove this file, as the directory is sticky: "
+                f"{refusal.strerror or refusal}"
+            )
             raise OSError(refusal.errno, reason, self._fs.make_qualified(path)) from None
 
     def publish(self, job: Job, file: StagedFile) -> bool:

@@ -440,7 +440,21 @@ def test_an_overwrite_of_what_only_others_can_remove_is_not_declared(
         overwritten(tmp_path, "new")
     assert refused.value.filename == f"file://{tmp_path}/old"
     assert Committer(str(tmp_path)).visible() == ("old",)
-    committed(tmp_path, "more")
+    assert Committer(str(tmp_path)).log.look().unfinished is None
+
+
+def test_an_overwrite_by_one_who_may_not_delete_is_not_declared() -> None:
+    """On S3 that is a right of its own: appends need none."""
+    with ScriptedS3() as server:
+        committed("s3://bucket/out", "old", conf=server.conf)
+        server.fail("DeleteObject", answer(403, "AccessDenied"), times=None)
+        committer, job = Committer("s3://bucket/out", server.conf), Job("new", Mode.OVERWRITE)
+        files = staged(committer, job, "new")
+        with pytest.raises(PermissionError, match=r"removed here: .*AccessDenied"):
+            committer.commit(job, files)
+        job = Job("more")
+        committer.commit(job, staged(committer, job, "more"))
+        assert committer.visible() == ("more", "old")
 
 
 def test_an_overwrite_removes_the_summaries_of_old_files(tmp_path: Path) -> None:

@@ -118,13 +118,14 @@ class Staging(ABC):
         found = {"/".join(above[: end + 1]) for above in names for end in range(len(above))}
         return [paths.child(self._destination, directory) for directory in sorted(found)]
 
-    def check_removal(self, files: Sequence[str]) -> None:  # noqa: B027
+    @abstractmethod
+    def check_removal(self, files: Sequence[str]) -> None:
         """Refuse files of the destination that cannot be removed.
 
         Raises
         ------
         OSError
-            The message names one, or its directory. A store that only hears of names refuses none.
+            The message names one, or its directory.
         """
 
     @abstractmethod
@@ -389,6 +390,18 @@ class PendingStaging(Staging):
                 raise FileExistsError(
                     errno.EEXIST, "commit: a file is where a directory has to be", directory
                 )
+
+    def check_removal(self, files: Sequence[str]) -> None:
+        """Remove a name that is not there, beside the first of them: it takes the same right."""
+        for file in files[:1]:
+            above = paths.parent(paths.child(self._destination, file))
+            trial = paths.child(above, f".hflush-{uuid.uuid4().hex}")
+            try:
+                for _, refused in self._fs._remove_files([trial]):
+                    raise refused
+            except OSError as refusal:
+                reason = f"commit: no file can be removed here: {refusal.strerror or refusal}"
+                raise OSError(refusal.errno, reason, self._fs.make_qualified(above)) from None
 
     def publish(self, job: Job, file: StagedFile) -> bool:  # noqa: ARG002
         """Complete the upload: one request, unless another process has just begun the same.

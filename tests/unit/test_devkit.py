@@ -227,3 +227,12 @@ def test_one_message_names_every_missing_package(tmp_path: Path, has_compiler: b
     headers = "libprotozero-dev libcurl4-openssl-dev libssl-dev python3-dev"
     wanted = headers if has_compiler else f"g++ {headers}"
     assert f"apt-get install {wanted}\n" in result.stderr
+
+
+@pytest.mark.skipif(shutil.which("cmake") is None, reason="needs CMake")
+def test_other_systems_are_refused(tmp_path: Path):
+    """Before a compiler says which header is missing."""
+    configure = ["cmake", "-S", ROOT, "-B", tmp_path, "-DCMAKE_SYSTEM_NAME=Darwin"]
+    result = subprocess.run(configure, capture_output=True, text=True, check=False)
+    assert result.returncode != 0
+    assert "hflush is for Linux, and this is Darwin" in result.stderr

@@ -8,17 +8,19 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-import hflush
 import pytest
 
 IDLE_STREAMS = 1000
 
-# Prints the seconds an import took and the growth of resident memory in bytes.
-MEASURE_IMPORT = """
-import os, time
+RESIDENT = """
+import os, resource, sys, time
 def resident():
     with open("/proc/self/statm") as statm:
         return int(statm.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+"""
+
+# Prints the seconds an import took and the growth of resident memory in bytes.
+MEASURE_IMPORT = """
 before = resident()
 started = time.perf_counter()
 import {module}
@@ -28,7 +30,7 @@ print(time.perf_counter() - started, resident() - before)
 
 def measured_import(module: str) -> tuple[float, int]:
     """In a fresh interpreter that may write byte code, as pip has written it where it installs."""
-    code = MEASURE_IMPORT.format(module=module)
+    code = RESIDENT + MEASURE_IMPORT.format(module=module)
     environment = {key: os.environ[key] for key in os.environ if key != "PYTHONDONTWRITEBYTECODE"}
     seconds, grown = subprocess.run(
         [sys.executable, "-c", code], check=True, capture_output=True, text=True, env=environment
@@ -59,19 +61,26 @@ def test_import(figure: Callable[..., None]) -> None:
     figure("memory", sorted(grown)[rounds // 2] / 1e6, "MB", at_most=10.0)
 
 
-def resident_bytes() -> int:
-    pages = int(Path("/proc/self/statm").read_text().split()[1])
-    return pages * os.sysconf("SC_PAGE_SIZE")
+# Prints by how many bytes resident memory grew with the second half of the streams: those of the
+# first fill what the process had free.
+MEASURE_STREAMS = """
+import hflush
+_, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+directory, count = sys.argv[1], int(sys.argv[2])
+streams = [hflush.create(f"{directory}/{number}") for number in range(count)]
+before = resident()
+streams += [hflush.create(f"{directory}/{number}") for number in range(count, 2 * count)]
+print(resident() - before)
+for stream in streams:
+    stream.close()
+"""
 
 
 def test_idle_streams(figure: Callable[..., None], tmp_path: Path) -> None:
     """A thousand open streams that wait for work cost a few pages each, and no thread."""
-    hflush.create(tmp_path / "first").close()  # what the process needs once
-    before = resident_bytes()
-    streams = [hflush.create(tmp_path / f"{number}") for number in range(IDLE_STREAMS)]
-    grown = resident_bytes() - before
-    for stream in streams:
-        stream.close()
+    command = [sys.executable, "-c", RESIDENT + MEASURE_STREAMS, str(tmp_path), str(IDLE_STREAMS)]
+    grown = int(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
     figure(
         "per stream",
         grown / IDLE_STREAMS / 1024,

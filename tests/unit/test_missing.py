@@ -193,9 +193,13 @@ def test_without_any_extra():
     subprocess.run([sys.executable, "-c", BLOCK + program], check=True)
 
 
-def test_in_a_subinterpreter():
-    """An error, where Python before 3.12 would wait for ever."""
-    module = "_interpreters" if sys.version_info >= (3, 13) else "_xxsubinterpreters"
+@pytest.mark.parametrize("isolated", [True, False])
+def test_in_a_subinterpreter(isolated: bool):
+    """An error, where Python before 3.12, and since then in those of mod_wsgi, refuses nothing."""
+    if sys.version_info >= (3, 13):
+        module, kind = "_interpreters", repr("isolated" if isolated else "legacy")
+    else:
+        module, kind = "_xxsubinterpreters", f"isolated={isolated}"
     imports = (
         "import os, sys\n"
         "try:\n"
@@ -204,7 +208,7 @@ def test_in_a_subinterpreter():
         "    print(refused, file=sys.stderr, flush=True)\n"
         "    os._exit(1)\n"
     )
-    program = f"import {module} as some; some.run_string(some.create(), {imports!r})"
+    program = f"import {module} as some; some.run_string(some.create({kind}), {imports!r})"
     assert failed([sys.executable, "-c", program]).endswith("use threads or processes")
 
 

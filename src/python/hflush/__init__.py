@@ -16,14 +16,16 @@ from __future__ import annotations
 import sys
 
 try:
-    if sys.version_info < (3, 12):  # `_core` would wait for ever where newer ones refuse it
-        try:
-            import _xxsubinterpreters as _interpreters  # type: ignore[import-not-found]
-        except ImportError:
-            pass
+    try:  # `_core` would wait for ever in those in which Python does not refuse it, as mod_wsgi's
+        if sys.version_info >= (3, 13):
+            import _interpreters
         else:
-            if _interpreters.get_current() != _interpreters.get_main():
-                raise ImportError("module hflush._core does not support loading in subinterpreters")
+            import _xxsubinterpreters as _interpreters  # type: ignore[import-not-found]
+    except ImportError:
+        pass
+    else:
+        if _interpreters.get_current() != _interpreters.get_main():
+            raise ImportError("module hflush._core does not support loading in subinterpreters")
     from . import _core as _core
 except ImportError as missing:
     from ._missing import advice

@@ -208,9 +208,12 @@ def test_rows_of_a_directory_stay_in_their_order(
     for number, of_batch in enumerate(days):
         rows = {"n": of_batch, "text": [f"{number}-{index}" for index in range(len(of_batch))]}
         writer.write(pa.RecordBatch.from_pydict(rows, SCHEMA))
+    written = 0
     for file in writer.finish():
         texts = dataset(tmp_path / file.handle, format="arrow").to_table()["text"].to_pylist()
         assert texts == sorted(texts)
+        written += len(texts)
+    assert written == sum(map(len, days))
 
 
 def test_rows_that_wait_are_dropped_with_their_task(

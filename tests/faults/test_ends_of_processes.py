@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import socket
 import subprocess
 import sys
+from pathlib import Path
 
+from support.c_library import c_library
 from support.waiting import DEADLINE_S
 
 # At exit the interpreter is gone for a second before the process is: exit handlers of C come later
@@ -33,3 +36,27 @@ def test_threads_that_wait_outlive_the_interpreter() -> None:
                 assert connection.recv(1)  # the call is sent, and not answered
                 process.communicate(b"\n", timeout=DEADLINE_S)
             assert process.returncode == 1
+
+
+IN_A_THREAD = "main_in_a_thread.c"
+LATE = """
+import sys, hflush
+fs = hflush.FileSystem.new_instance(sys.argv[1], {"ipc.client.connect.max.retries": "1"})
+class Late:
+    def __del__(self, fs=fs):
+        fs.exists("/file")
+late = Late()
+"""
+
+
+def test_a_call_while_another_thread_than_the_first_ends_the_interpreter() -> None:
+    """As where a host has started Python in a thread of its own. The call waits, and ends."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]  # nobody listens there any more
+    run = subprocess.run(
+        [sys.executable, "-c", LATE, f"hdfs://127.0.0.1:{port}"],
+        env={**os.environ, "LD_PRELOAD": str(c_library(Path(__file__).with_name(IN_A_THREAD)))},
+        timeout=DEADLINE_S,
+        check=False,
+    )
+    assert run.returncode == 0

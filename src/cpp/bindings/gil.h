@@ -9,7 +9,6 @@
 #pragma once
 
 #include <pybind11/pybind11.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -30,20 +29,29 @@ decltype(auto) run_python(Run run) noexcept {
   }
 }
 
-// Whether the interpreter is ending, or has ended, on another thread than this one: Python ends it
-// on the main thread. Needs no GIL.
-inline bool has_no_interpreter() noexcept {
+// Whether the interpreter is ending, or has ended. Needs no GIL.
+inline bool is_interpreter_ending() noexcept {
 #if PY_VERSION_HEX >= 0x030d0000
-  const bool is_ending = Py_IsFinalizing() != 0;
+  return Py_IsFinalizing() != 0;
 #else
-  const bool is_ending = _Py_IsFinalizing() != 0;
+  return _Py_IsFinalizing() != 0;
 #endif
-  return is_ending && ::syscall(SYS_gettid) != getpid();  // glibc has gettid() from 2.30 on
 }
+
+// Whether it is this thread that ends the interpreter: no other has the GIL to give up by then.
+inline constinit thread_local bool ends_interpreter = false;
+
+inline PyThreadState* give_gil_up() noexcept {
+  ends_interpreter = is_interpreter_ending();
+  return PyEval_SaveThread();
+}
+
+// Whether the interpreter is ending, or has ended, on another thread than this one.
+inline bool has_no_interpreter() noexcept { return is_interpreter_ending() && !ends_interpreter; }
 
 class ReleasedGil {
  public:
-  ReleasedGil() noexcept : state_(PyEval_SaveThread()) {}
+  ReleasedGil() noexcept : state_(give_gil_up()) {}
   ~ReleasedGil() {
     run_python([this] { PyEval_RestoreThread(state_); });
   }
@@ -71,7 +79,7 @@ class GilUntilSleep final : public BeforeSleep {
 
   void before_sleep() noexcept override {
     given_up.store(std::chrono::steady_clock::now(), std::memory_order_relaxed);
-    state_ = PyEval_SaveThread();
+    state_ = give_gil_up();
   }
 
   static constexpr auto kKept = std::chrono::milliseconds(1);

@@ -38,11 +38,14 @@ inline bool is_interpreter_ending() noexcept {
 #endif
 }
 
-// Whether it is this thread that ends the interpreter: no other has the GIL to give up by then.
+// Whether it is this thread that ends the interpreter: no other has the GIL by then.
 inline constinit thread_local bool ends_interpreter = false;
 
+// Requires: the GIL.
+inline void note_end_of_interpreter() noexcept { ends_interpreter = is_interpreter_ending(); }
+
 inline PyThreadState* give_gil_up() noexcept {
-  ends_interpreter = is_interpreter_ending();
+  note_end_of_interpreter();
   return PyEval_SaveThread();
 }
 
@@ -68,6 +71,7 @@ class ReleasedGil {
 class GilUntilSleep final : public BeforeSleep {
  public:
   GilUntilSleep() noexcept {
+    note_end_of_interpreter();
     if (std::chrono::steady_clock::now() - given_up.load(std::memory_order_relaxed) > kKept) run();
   }
   ~GilUntilSleep() {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import threading
 from collections.abc import Awaitable, Callable
@@ -116,7 +117,16 @@ def test_an_exception_aborts(tmp_path: Path) -> None:
         finally:
             await out.close()
 
-    for work in (by_block, by_close):
+    async def by_stack() -> None:
+        stack = contextlib.AsyncExitStack()
+        try:
+            out = await stack.enter_async_context(atomic(tmp_path))
+            await out.write(b"half")
+            raise ZeroDivisionError
+        finally:
+            await stack.aclose()
+
+    for work in (by_block, by_close, by_stack):
         with pytest.raises(ZeroDivisionError):
             run(work)
         assert left(tmp_path) == []

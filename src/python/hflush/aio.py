@@ -172,7 +172,10 @@ class _Async(Generic[F]):
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        await self._beside(self._file.__exit__, kind, error, traceback)
+        if error is None:
+            await self.close()  # who says that there is no exception may not know of it
+        else:
+            await self._beside(self._file.__exit__, kind, error, traceback)
 
     @property
     def closed(self) -> bool:

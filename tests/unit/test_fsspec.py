@@ -7,6 +7,7 @@ import copy
 import errno
 import functools
 import gc
+import gzip
 import io
 import itertools
 import os
@@ -17,6 +18,7 @@ import subprocess
 import sys
 from collections import UserDict
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path, PurePosixPath
 from types import MappingProxyType
 from typing import Any
@@ -127,20 +129,42 @@ def test_an_interrupt_in_the_last_flush_of_text(fs, tmp_path, monkeypatch):
     assert path.read_text() == "old"
 
 
-def test_an_interrupt_in_a_compressor(fs, tmp_path, monkeypatch):
-    """What it was about to hand on is lost: close says so, and publishes nothing."""
+@pytest.mark.parametrize("call", ["write", "flush"])
+def test_an_interrupt_in_a_compressor(fs, tmp_path, monkeypatch, call: str):
+    """What it was about to hand on may be lost: close says so, and publishes nothing."""
     out = fs.open(f"{tmp_path}/file", "wb", compression="gzip", atomic=True)
 
-    def write(*_: object) -> None:
+    def hand_on(*_: object) -> None:
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(type(out._stream), "write", write)
+        patch.setattr(type(out._below), "write", hand_on)
         with pytest.raises(KeyboardInterrupt):
-            out.write(os.urandom(100_000))
-    with pytest.raises(OSError, match="have a hole"):
+            out.write(os.urandom(100_000)) if call == "write" else out.flush()
+    with pytest.raises(OSError, match="may have a hole"):
         out.close()
     assert list(tmp_path.iterdir()) == []
+
+
+def test_data_that_a_compressor_does_not_take(fs, tmp_path):
+    """They are refused, and leave no hole."""
+    with fs.open(f"{tmp_path}/file", "wb", compression="gzip") as out:
+        for wrong in ("text", memoryview(b"data")[::2]):
+            with pytest.raises((TypeError, BufferError)):
+                out.write(wrong)
+        out.write(b"data")
+    assert gzip.decompress((tmp_path / "file").read_bytes()) == b"data"
+
+
+def test_threads_that_write_to_a_compressor(fs, tmp_path):
+    """Each write is whole: the sums of the compressed data are those of its order."""
+    pieces = [bytes([i]) * 100_000 for i in range(64)]
+    with fs.open(f"{tmp_path}/file", "wb", compression="gzip") as out:
+        with ThreadPoolExecutor(8) as threads:
+            list(threads.map(out.write, pieces))
+        assert out.tell() == sum(map(len, pieces))
+    with gzip.open(f"{tmp_path}/file") as file:
+        assert sorted(iter(lambda: file.read(100_000), b"")) == pieces
 
 
 @pytest.mark.parametrize(("mode", "data"), [("wb", b"data"), ("w", "data")])

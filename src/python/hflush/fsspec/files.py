@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 from .. import capabilities
 from ..errors import StreamClosedError, attach
 from ..streams import FSDataInputStream, FSDataOutputStream
-from ..write_only import WriteOnly, leave_block
+from ..write_only import WriteOnly, leave_block, view_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from fsspec.spec import AbstractFileSystem  # type: ignore[import-untyped]
     from typing_extensions import Buffer
@@ -162,20 +162,12 @@ class _Below:
     def __init__(self, stream: FSDataOutputStream) -> None:
         self._stream = stream
         self.is_dropped = False
-        self.failure: BaseException | None = None  # of a write, which the compressor never repeats
 
     def write(self, b: Buffer, /) -> int:
-        if self.is_dropped:
-            return memoryview(b).nbytes
-        try:
-            return self._stream.write(b)
-        except BaseException as failure:
-            self.failure = failure
-            raise
+        return memoryview(b).nbytes if self.is_dropped else self._stream.write(b)
 
     def flush(self) -> None:
-        if not self.is_dropped:
-            self._stream.flush()
+        """Do nothing: CompressedOutput flushes the stream."""
 
     def __getattr__(self, name: str) -> Any:  # its name, for one
         return getattr(self._stream, name)
@@ -184,7 +176,8 @@ class _Below:
 class CompressedOutput(OutputOver):
     """A compressor over an output stream: closing it ends both, and raises the failure of either.
 
-    A compressor leaves the stream below open; closing that stream publishes the file.
+    A compressor leaves the stream below open; closing that stream publishes the file. Several
+    threads may write.
     """
 
     def __init__(
@@ -194,32 +187,41 @@ class CompressedOutput(OutputOver):
         self._below = below
         self._stream = stream
         self._position = position
-        self._inside: set[int] = set()  # threads within a call of the compressor
+        self._lock = threading.Lock()  # of the compressor
+        self._inside: set[int] = set()  # threads that have the lock, or wait for it
+        self._failure: BaseException | None = None  # of a call, which the compressor never repeats
         self._is_ended = False  # nothing of the compressor is still to be written
 
     def write(self, b: Buffer, /) -> int:
         """Compress bytes; returns how many were taken: all."""
-        with self._turn("write"):
-            self._codec.write(b)
-        size = memoryview(b).nbytes
-        self._position += size
-        return size
+        view = view_of(b)  # what cannot be written leaves no hole
+        self._in_turn("write", self._compress, view)
+        return view.nbytes
+
+    def _compress(self, view: memoryview) -> None:
+        self._codec.write(view)
+        self._position += view.nbytes
 
     def flush(self) -> None:
         """Hand on what the compressor gives; promises nothing."""
-        with self._turn("flush"):
-            self._codec.flush()
+        self._in_turn("flush", self._codec.flush)
+        if not self._below.is_dropped:
+            self._stream.flush()
 
-    @contextlib.contextmanager
-    def _turn(self, operation: str) -> Iterator[None]:
-        """Refuse a signal handler of a thread that is in the compressor, which is half done."""
+    def _in_turn(self, operation: str, call: Callable[..., object], *args: object) -> None:
+        """Call the compressor; refuse a signal handler of a thread within it: it is half done."""
         thread = threading.get_ident()
         if thread in self._inside:
             name = self._error_path
             raise RuntimeError(f"{operation}: reentrant call, within a call of it: '{name}'")
-        self._inside.add(thread)
         try:
-            yield
+            self._inside.add(thread)
+            with self._lock:
+                try:
+                    call(*args)
+                except BaseException as failure:
+                    self._failure = failure
+                    raise
         finally:
             self._inside.discard(thread)
 
@@ -240,11 +242,12 @@ class CompressedOutput(OutputOver):
         if self._is_discarded:
             self._drop_codec()
         elif not self._is_ended:
-            with self._turn("close"):
-                self._end()
+            self._in_turn("close", self._end)
         self._stream.close()
 
     def _end(self) -> None:
+        if self._is_ended:  # by another thread
+            return
         try:
             self._check_whole()
             self._codec.close()
@@ -257,9 +260,9 @@ class CompressedOutput(OutputOver):
 
     def _check_whole(self) -> None:
         """Refuse to end data in which a failed write has left a hole, or which cannot be ended."""
-        if self._below.failure is not None and self._stream._condition == "open":
-            message = "close: the compressed data have a hole, as a write of them failed"
-            raise OSError(errno.EIO, message, self._error_path) from self._below.failure
+        if self._failure is not None and self._stream._condition == "open":
+            message = "close: the compressed data may have a hole, as a write of them failed"
+            raise OSError(errno.EIO, message, self._error_path) from self._failure
         if self._stream.closed and self._stream._condition != "failed":
             message = "close: the stream was closed before the compressed data had ended"
             raise StreamClosedError(errno.EBADF, message, self._error_path)

@@ -146,6 +146,22 @@ def test_an_interrupt_in_a_compressor(fs, tmp_path, monkeypatch, call: str):
     assert list(tmp_path.iterdir()) == []
 
 
+def test_an_interrupt_before_a_compressor(fs, tmp_path, monkeypatch):
+    """It takes no text along that was written before."""
+    text = fs.open(f"{tmp_path}/file", "w", compression="gzip")
+    text.write("first")
+
+    def write(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(type(text.buffer), "write", write)
+        with pytest.raises(KeyboardInterrupt):
+            text.write("x" * 10_000)
+    text.close()
+    assert gzip.decompress((tmp_path / "file").read_bytes()) == b"first"
+
+
 def test_data_that_a_compressor_does_not_take(fs, tmp_path):
     """They are refused, and leave no hole."""
     with fs.open(f"{tmp_path}/file", "wb", compression="gzip") as out:
@@ -153,6 +169,8 @@ def test_data_that_a_compressor_does_not_take(fs, tmp_path):
             with pytest.raises((TypeError, BufferError)):
                 out.write(wrong)
         out.write(b"data")
+    with pytest.raises(hflush.StreamClosedError, match="write: the stream is closed"):
+        out.write(b"late")
     assert gzip.decompress((tmp_path / "file").read_bytes()) == b"data"
 
 

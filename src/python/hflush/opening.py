@@ -376,16 +376,15 @@ def written_text(
     errors: str | None = None,
     newline: str | None = None,
     line_buffering: bool = False,
-    write_through: bool = True,
 ) -> TextOutputWrapper:
     """Return text over an output stream, which begins as text at that place of a file does.
 
-    Without `write_through` io holds text back, and drops it if the write of it is interrupted.
+    Nothing is held back: io would drop it if the write of it is interrupted.
     """
     encoding = resolved(encoding)
     if stream.tell() > 0:
         encoding = without_mark(encoding)
-    text = TextOutputWrapper(stream, encoding, errors, newline, line_buffering, write_through)
+    text = TextOutputWrapper(stream, encoding, errors, newline, line_buffering, write_through=True)
     text._begin()
     return text
 

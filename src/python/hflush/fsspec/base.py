@@ -39,7 +39,7 @@ from ..options import OPEN_KEYWORDS, CreateFlag, Rename
 from ..write_only import view_of
 from . import options as words
 from .copies import pairs, tree
-from .files import CompressedOutput, as_fsspec_file, compressed
+from .files import as_fsspec_file, compressed
 from .places import Place, check_apart, child
 from .transactions import HeldFile, TransactionFile, WriteTransaction
 
@@ -341,8 +341,7 @@ class HflushFileSystem(AbstractFileSystem, metaclass=_Interned):  # type: ignore
                 )
             binary = mode.replace("t", "") + "b"
             stream = self.open(path, binary, block_size, cache_options, compression, **options)
-            through = not isinstance(stream, CompressedOutput)  # it would compress line by line
-            return written_text(stream, **text, write_through=through)
+            return written_text(stream, **text)
         if "r" in mode:
             return super().open(path, mode, block_size, cache_options, compression, **options)
         codec = get_compression(os.fspath(path), compression)  # before anything is touched

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 __all__ = ["DISCARDED", "CompressedOutput", "FsspecFile", "OutputOver", "as_fsspec_file"]
 
 DISCARDED = "not published"  # the state of a file that its transaction has dropped
+_PIECE_BYTES = 1 << 16  # what is smaller is not compressed by itself
 
 _METHODS = {
     capabilities.DROPBEHIND: "set_drop_behind",
@@ -187,6 +188,7 @@ class CompressedOutput(OutputOver):
         self._below = below
         self._stream = stream
         self._position = position
+        self._held = bytearray()  # of small writes, as text makes, for one call of the compressor
         self._lock = threading.Lock()  # of the compressor
         self._inside: set[int] = set()  # threads that have the lock, or wait for it
         self._failure: BaseException | None = None  # of a call, which the compressor never repeats
@@ -195,18 +197,34 @@ class CompressedOutput(OutputOver):
     def write(self, b: Buffer, /) -> int:
         """Compress bytes; returns how many were taken: all."""
         view = view_of(b)  # what cannot be written leaves no hole
-        self._in_turn("write", self._compress, view)
+        self._in_turn("write", self._take, view)
         return view.nbytes
 
-    def _compress(self, view: memoryview) -> None:
-        self._codec.write(view)
+    def _take(self, view: memoryview) -> None:
+        if self._is_ended:
+            message = f"write: the stream is {self._condition}"
+            raise StreamClosedError(errno.EBADF, message, self._error_path)
+        if len(self._held) + view.nbytes < _PIECE_BYTES:
+            self._held += view
+        else:
+            self._compress_held()
+            self._codec.write(view)
         self._position += view.nbytes
+
+    def _compress_held(self) -> None:
+        held, self._held = self._held, bytearray()
+        if held:
+            self._codec.write(held)
 
     def flush(self) -> None:
         """Hand on what the compressor gives; promises nothing."""
-        self._in_turn("flush", self._codec.flush)
+        self._in_turn("flush", self._flush_codec)
         if not self._below.is_dropped:
             self._stream.flush()
+
+    def _flush_codec(self) -> None:
+        self._compress_held()
+        self._codec.flush()
 
     def _in_turn(self, operation: str, call: Callable[..., object], *args: object) -> None:
         """Call the compressor; refuse a signal handler of a thread within it: it is half done."""
@@ -250,6 +268,7 @@ class CompressedOutput(OutputOver):
             return
         try:
             self._check_whole()
+            self._compress_held()
             self._codec.close()
         except BaseException as failure:
             self._below.is_dropped = True

@@ -359,6 +359,12 @@ def test_syncable_need_not_be_a_stream() -> None:
     assert isinstance(Log(), hflush.Syncable)
     assert not isinstance(Log(), hflush.StreamCapabilities)
 
+    class Journal(hflush.Syncable):
+        """A program's own, which others are not."""
+
+    assert isinstance(Journal(), hflush.Syncable)
+    assert not isinstance(Log(), Journal)
+
 
 @pytest.mark.rule("CAP-13")
 def test_path_probe_has_no_effect(store: Store) -> None:

@@ -164,6 +164,22 @@ def test_a_byte_order_mark_in_the_middle(store: Store, tmp_path: Path, encoding:
 
 
 @pytest.mark.stores("raw")
+def test_a_byte_order_mark_after_an_interrupt(store: Store, monkeypatch: pytest.MonkeyPatch):
+    """The text that was interrupted is not there; what is written next begins with the mark."""
+
+    def write(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with hflush.open(store.path("a"), "w", encoding="utf-16") as text:
+        with monkeypatch.context() as patch:
+            patch.setattr(type(text.buffer), "write", write)
+            with pytest.raises(KeyboardInterrupt):
+                text.write("one")
+        text.write("two")
+    assert store.read(store.path("a")) == "two".encode("utf-16")
+
+
+@pytest.mark.stores("raw")
 def test_closing_text_that_has_failed():
     """The failure is reported once more, as by the stream below."""
     text = hflush.open("/dev/full", "w")

@@ -126,7 +126,7 @@ if not TYPE_CHECKING:
 
         @classmethod
         def __subclasshook__(cls, other):
-            if cls is _Interface:
+            if _Interface not in cls.__bases__:  # a class of a program's, which has an interface
                 return NotImplemented
             names = [name for name in vars(cls) if not name.startswith("_")]
             return all(_attribute(other, name) is not None for name in names)

@@ -532,13 +532,14 @@ class MarkedTextOutputWrapper(TextOutputWrapper):
 
     def write(self, text: str, /) -> int:
         """Write text, and return how many characters it had."""
-        mark = self._mark
-        if not mark:
+        if not self._mark:
             return super().write(text)
-        marked = mark + text
-        self._mark = ""
+        tell = self.buffer.tell  # type: ignore[attr-defined]
+        place = tell()
+        mark, self._mark = self._mark, ""
         try:
-            return super().write(marked) - len(mark)
-        except UnicodeError:  # nothing is written
-            self._mark = mark
+            return super().write(mark + text) - len(mark)
+        except BaseException:
+            if tell() == place:  # nothing is written
+                self._mark = mark
             raise

@@ -264,3 +264,10 @@ def test_text_that_is_written_can_be_read(tmp_path: Path, encoding: str | None):
     assert path.read_bytes() == (tmp_path / "y").read_bytes()
     with pytest.raises(TypeError, match="data must be str"):
         path.write_text(b"bytes")
+
+
+def test_dots_in_keys() -> None:
+    """Elements of a path, which `resolve` takes out; without it they are of the key."""
+    path = UPath("hflushs3://bucket/m/../n")
+    assert (path.path, path.name, path.parent.name) == ("bucket/m/../n", "n", "..")
+    assert str(path.resolve()) == "hflushs3://bucket/n"

@@ -160,11 +160,6 @@ class HflushS3FileSystem(HflushFileSystem):
             raise ValueError(f"a URL of s3 must name a bucket, as s3://bucket/key does: {shown!r}")
         return ((url[3] or "") + url[4]).rstrip("/")
 
-    @classmethod
-    def _parent(cls, path: str) -> str:
-        bucket, slash, key = cls._strip_protocol(path).partition("/")
-        return str(bucket + holder(slash + key).rstrip("/") if slash else "")
-
     def _place(self, path: Any) -> Place:
         bucket, _, key = self._strip_protocol(path).partition("/")
         if not bucket:
@@ -202,11 +197,17 @@ class HflushS3FileSystem(HflushFileSystem):
         super().mkdir(path, create_parents, mode, **options)
 
     def makedirs(self, path: str, exist_ok: bool = False) -> None:
-        """Make a directory and its missing parents; buckets are not made."""
+        """Make a directory and its missing parents; buckets are not made.
+
+        With `exist_ok` a name that is no path, as there is above a key, stands for the path above.
+        """
         if not exist_ok:
             self.mkdir(path)
-        elif self._place(path).path != "/":  # a bucket that is missing is noticed by the next call
-            super().makedirs(path, exist_ok)
+            return
+        place = self._place(path)
+        name = place.path if paths.is_normal(place.path) else holder(place.path)
+        if name != "/":  # a bucket that is missing is noticed by the next call
+            super().makedirs(place.name_of(name), exist_ok)
 
     def put_file(self, lpath: Any, rpath: str, *args: Any, **options: Any) -> None:
         """Write the bytes of a local file, whose name says the content type, as in s3fs."""

@@ -414,12 +414,16 @@ def _s3_credentials(given: Mapping[str, Any], client: Mapping[str, Any]) -> dict
     named = {
         word: str(value)
         for word, name in _CREDENTIALS.items()
-        if (value := given.get(word, client.get(name)))
+        if (value := given.get(word, client.get(name))) is not None
     }
+    if not named.get("token"):
+        named.pop("token", None)
     anonymous = flag("anon", given.get("anon", False))
     profile = given.get("profile")
     ways = [
-        word for word, used in (("anon", anonymous), ("key", named), ("profile", profile)) if used
+        word
+        for word, used in (("anon", anonymous), ("key", any(named.values())), ("profile", profile))
+        if used
     ]
     if len(ways) > 1:
         raise ValueError(f"{' and '.join(ways)} contradict each other: name one")
@@ -430,6 +434,9 @@ def _s3_credentials(given: Mapping[str, Any], client: Mapping[str, Any]) -> dict
             _PROVIDER: "ProfileAWSCredentialsProvider",
             "fs.s3a.auth.profile.name": str(profile),
         }
+    for word, value in (("profile", profile), *named.items()):
+        if value == "":
+            raise ValueError(f"{word} is empty: to name no credentials leave it out")
     if not named:
         return {}
     for word in ("key", "secret"):
@@ -483,7 +490,7 @@ def _s3_object_settings(given: Mapping[str, Any]) -> dict[str, Value]:
     """Return the keys that ``s3_additional_kwargs``, parameters of requests, mean."""
     additional = table(given, "s3_additional_kwargs", _OBJECT_WORDS)
     keys: dict[str, Value] = {_OBJECT_WORDS[word]: str(additional[word]) for word in additional}
-    if algorithm := additional.get("ServerSideEncryption"):
+    if (algorithm := additional.get("ServerSideEncryption")) is not None:
         if algorithm not in _ALGORITHMS:
             raise ValueError(
                 f"ServerSideEncryption must be one of {', '.join(_ALGORITHMS)}, not {algorithm!r}"

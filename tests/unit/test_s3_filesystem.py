@@ -99,6 +99,8 @@ class TestInstances:
             with pytest.raises(ValueError, match="names a bucket alone") as caught:
                 made._resolve(url)
             assert "hu" not in str(caught.value)
+        with pytest.raises(ValueError, match=r"an ARN is not supported.*s3://ALIAS"):
+            made._resolve("s3://arn:aws:s3:us-west-2:123456789012:accesspoint/name/key")
         assert server.log == []
 
     def test_the_default_file_system(self, server: ScriptedS3):

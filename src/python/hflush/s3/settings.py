@@ -580,6 +580,8 @@ def check_bucket(bucket: str) -> None:
     """
     if not bucket:
         raise ValueError("an S3 URL must name a bucket, as s3://bucket/key does")
+    if bucket.startswith("arn:"):
+        raise ValueError(f"an ARN is not supported in an S3 URL: {_ALIAS}")
     if "@" in bucket or ":" in bucket:
         raise ValueError(
             "an S3 URL names a bucket alone: credentials go into fs.s3a.access.key and its kin, a "

@@ -266,6 +266,20 @@ def test_text_that_is_written_can_be_read(tmp_path: Path, encoding: str | None):
         path.write_text(b"bytes")
 
 
+def test_what_is_below_an_object(server: ScriptedS3, tmp_path: Path):
+    """It would be left out: nothing is copied, to whatever library."""
+    tree = UPath("hflushs3://bucket/m", conf=server.conf)
+    server.put("m/a/below", b"data")
+    for target in (UPath(tmp_path / "n"), UPath("hflushs3://bucket/n", conf=server.conf)):
+        with pytest.raises(OSError, match="others below its key") as refusal:
+            tree.copy(target)
+        assert (refusal.value.errno, refusal.value.filename) == (errno.ENOTEMPTY, "s3://bucket/m/a")
+        assert not target.exists()
+    del server.objects["m/a"]
+    tree.copy(tmp_path / "n")
+    assert (tmp_path / "n" / "a" / "below").read_bytes() == b"data"
+
+
 def test_dots_in_keys() -> None:
     """Elements of a path, which `resolve` takes out; without it they are of the key."""
     path = UPath("hflushs3://bucket/m/../n")

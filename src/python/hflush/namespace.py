@@ -342,6 +342,10 @@ class NameSpace(ABC):
         """Return what is below a path at which a file is, as there may be on S3; some of it."""
         return []
 
+    def _file_above_others(self, directory: str) -> str | None:
+        """Return a file in a tree below which there are others, as there may be on S3."""
+        return None
+
     # --- streams that can be resumed: see hflush.tokens ---
 
     def _persists(self, stream: FSDataOutputStream) -> bool:

@@ -180,12 +180,23 @@ class _Sendable(UPath):
         IsADirectoryError
             The target is a directory: ``copy_into`` goes into it.
         OSError
-            It is the source itself, by whatever name, or lies in it (``EINVAL``).
+            It is the source itself, by whatever name, or lies in it (``EINVAL``). A tree on S3 has
+            an object below whose key there are others (``ENOTEMPTY``). Nothing was copied.
         """
         to = self._as_path(target)
         if not isinstance(to, _Sendable):
             _check_apart(self, to)
+        if self.is_dir():
+            self._check_tree()
         return super().copy(to, **options)
+
+    def _check_tree(self) -> None:
+        """Refuse a tree in which universal_pathlib takes a directory for the file of its name."""
+        place = self.fs._place(self.path)
+        store, path = place.store._behind(place.path)
+        if found := store._file_above_others(path):
+            message = "copy: an object, and others below its key, which would be left out"
+            raise OSError(errno.ENOTEMPTY, message, store._named(found))
 
     def _copy_from(self, source: Any, *arguments: Any, **options: Any) -> None:
         _check_apart(source, self)

@@ -700,6 +700,17 @@ class S3Names(FileSystem):
             _log.warning("%s: what is below it is not known: %s", self._named(path), failure)
             return []
 
+    def _file_above_others(self, directory: str) -> str | None:
+        files: set[str] = set()
+        for entry in self._objects(directory):
+            path = "/" + entry.key
+            if path.endswith("/"):
+                continue
+            if found := files.intersection(above(path)):
+                return min(found)
+            files.add(path)
+        return None
+
     def _removed_at_once(self) -> int:
         return self._settings_of_bucket.delete_page
 

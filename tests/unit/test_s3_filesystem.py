@@ -1698,6 +1698,23 @@ class TestTrees:
             door.rm(["bucket/d/a", "bucket/d/b"])
         assert refusal.value.filename == "s3://bucket/d/a"
 
+    def test_an_object_above_others(
+        self, server: ScriptedS3, door: HflushS3FileSystem, tmp_path: Path
+    ):
+        """It is of the tree, wherever it is in it; a copy has no place for what is below it."""
+        for key in ("d/a", "d/a/x", "d/b"):
+            server.put(key, key.encode())
+        tree = {f"bucket/{key}": stored.data for key, stored in server.objects.items()}
+        assert door.cat("bucket/d", recursive=True) == tree
+        del tree["bucket/d/b"]
+        assert door.cat("bucket/d/a", recursive=True) == tree
+        with pytest.raises(hflush.ParentNotDirectoryError):
+            door.cp("bucket/d/a", "bucket/e", recursive=True)
+        assert server.objects["e"].data == b"d/a"
+        with pytest.raises(hflush.ParentNotDirectoryError):
+            door.get("bucket/d/a", str(tmp_path / "a"), recursive=True)
+        assert (tmp_path / "a").read_bytes() == b"d/a"
+
     def test_copies_of_trees(self, server: ScriptedS3, tmp_path: Path):
         """What a listing or the first file has shown is not asked for again."""
         door = through_fsspec(server, fs_s3a_executor_capacity="1")

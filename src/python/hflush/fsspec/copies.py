@@ -95,7 +95,7 @@ def tree(fs: Any, name: str, maxdepth: int | None) -> dict[str, str | None]:
     """
     found = fs.find(name, maxdepth, withdirs=True, detail=True)
     names = {one: entry.get("type") for one, entry in found.items()}
-    if not found and fs.exists(name):
+    if name not in names and fs.exists(name):  # also a file that is a directory, too, on S3
         names[name] = None
     for link, entry in found.items():
         if link == name or not entry.get("islink") or entry["type"] != "other":

@@ -235,6 +235,11 @@ class HflushS3FileSystem(HflushFileSystem):
             message = "mv: an object, and others below its key: without recursive it alone is moved"
             raise OSError(errno.ENOTEMPTY, message, source.name_of(source.path))
 
+    def _is_file_too(self, directory: str) -> bool:
+        place = self._place(directory)
+        store: Any = place.store
+        return bool(store._is_file(place.path))
+
     def _found_at_once(
         self, path: str, maxdepth: int | None, withdirs: bool
     ) -> dict[str, Any] | None:

@@ -1494,6 +1494,15 @@ class TestNames:
             with pytest.raises(FileNotFoundError, match="NoSuchBucket"):
                 fs.glob_status(pattern)
 
+    def test_a_glob_of_an_object_above_others(self, server: ScriptedS3, fs: S3FileSystem):
+        """Both match, as both are listed; the command lists each file once."""
+        server.put("d/a", b"x")
+        server.put("d/a/b", b"x")
+        matches = [(status.name, status.kind) for status in fs.glob_status("/d/*")]
+        assert matches == [("a", "directory"), ("a", "file")]
+        files = cli._files_below(fs, f"{ROOT}d/*")
+        assert sorted(status.path for status in files) == [f"{ROOT}d/a", f"{ROOT}d/a/b"]
+
     def test_answers_that_make_no_sense(self, server: ScriptedS3, fs: S3FileSystem):
         """They are failures, and never taken for an empty directory."""
         for body in (

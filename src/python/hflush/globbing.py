@@ -44,11 +44,11 @@ def glob(patterns: Iterable[str], status: Status, listing: Listing) -> list[File
     PermissionError, FileNotFoundError
         A directory on the way cannot be read; the bucket is not there.
     """
-    found: dict[str, FileStatus] = {}
+    found: dict[tuple[str, str], FileStatus] = {}  # on S3 a file and a directory may share a name
     for pattern in patterns:
         for match in _match(pattern, status, listing):
-            found[match.path] = match
-    return [found[path] for path in sorted(found)]
+            found[match.path, match.kind] = match
+    return [found[key] for key in sorted(found)]
 
 
 def _match(pattern: str, status: Status, listing: Listing) -> Iterator[FileStatus]:

@@ -349,7 +349,10 @@ def _files_below(fs: FileSystem, path: str) -> list[FileStatus]:
         matches = fs.glob_status(path)
         if not matches:
             raise
-    return [file for match in matches for file in fs.list_files(match.path, recursive=True)]
+    found: list[FileStatus] = []
+    for match in matches:  # on S3 one may be a file, and another the directory of its name
+        found += [match] if match.is_file else fs.list_files(match.path, recursive=True)
+    return found
 
 
 def _tail(arguments: argparse.Namespace, conf: Configuration) -> None:

@@ -19,6 +19,7 @@ from typing import Any
 import hflush
 import pytest
 from hflush import CreateFlag, FileSystem, permissions
+from hflush.cli import main
 from hflush.errors import means_nothing_there
 from hflush.options import as_int
 from support.forks import in_child
@@ -498,6 +499,32 @@ def test_nothing_is_below_links_in_a_circle(store: Store):
         assert failure.value.errno == errno.ELOOP
     for pattern in ("circle/below", "*/below", "circle/below/*"):
         assert store.fs.glob_status(store.path(pattern)) == []
+
+
+@pytest.mark.stores("raw", "crc")
+def test_a_link_that_cannot_be_followed_is_not_nothing(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+):
+    """As to a mount that has failed: a log there was empty, and began anew. It can be removed."""
+    link, stat = store.path("link"), os.stat
+    os.symlink("nowhere", link)
+    assert [found.path for found in store.fs.list_status(link)] == [link]
+
+    def disconnected(path: Any, **options: Any) -> os.stat_result:
+        if path == link:
+            raise OSError(errno.ENOTCONN, os.strerror(errno.ENOTCONN), path)
+        return stat(path, **options)
+
+    monkeypatch.setattr(os, "stat", disconnected)
+    fs = store.fs
+    looks = (fs.exists, fs.is_directory, fs.list_status, fs.list_files, fs.get_content_summary)
+    for look in looks:
+        with pytest.raises(OSError, match="not connected") as failure:
+            look(link)
+        assert (failure.value.errno, failure.value.filename) == (errno.ENOTCONN, link)
+    assert [found.kind for found in fs.list_status(store.root)] == ["symlink"]
+    assert main(["rm", link]) == 0
+    assert fs.list_status(store.root) == []
 
 
 def test_a_link_that_a_server_does_not_follow_is_not_nothing():

@@ -84,7 +84,8 @@ class Trash:
         source = fs._resolve(path)
         if not self.is_enabled:
             return False
-        fs.get_file_status(source)
+        if not fs._is_link(source):  # it goes wherever it leads
+            fs.get_file_status(source)
         if paths.is_under(source, self.root):
             return False
         if paths.is_under(self.root, source):

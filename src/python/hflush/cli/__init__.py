@@ -457,7 +457,7 @@ def _rm(arguments: argparse.Namespace, conf: Configuration) -> int:
 def _remove(fs: FileSystem, path: str, arguments: argparse.Namespace) -> bool:
     """Remove a path, or move it to the trash; False if it is not there."""
     resolved = fs._resolve(path)
-    if not arguments.recursive and fs.is_directory(path) and not fs._is_link(resolved):
+    if not arguments.recursive and not fs._is_link(resolved) and fs.is_directory(path):
         raise IsADirectoryError(errno.EISDIR, "it is a directory: use -r", path)
     if not arguments.skip_trash and _move_to_trash(fs, resolved):
         say(f"{path} is in the trash")
@@ -472,7 +472,7 @@ def _remove(fs: FileSystem, path: str, arguments: argparse.Namespace) -> bool:
 
 def _move_to_trash(fs: FileSystem, path: str) -> bool:
     """Move what may be removed to the trash; False if nothing is there, or the trash is off."""
-    if path == "/" or not fs.exists(path):
+    if path == "/" or not (fs._is_link(path) or fs.exists(path)):
         return False
     trash = fs._trash(path)
     return trash is not None and trash.move(path)

@@ -876,10 +876,8 @@ class HflushFileSystem(AbstractFileSystem, metaclass=_Interned):  # type: ignore
 
     def lexists(self, path: str, **options: Any) -> bool:
         """Whether there is anything: also a link to nowhere."""
-        if self.exists(path, **options):
-            return True
         place = self._place(path)
-        return place.store._is_link(place.path)
+        return place.store._is_link(place.path) or self.exists(path, **options)
 
     def isdir(self, path: str) -> bool:
         """Whether the path is a directory; failures other than absence are raised."""
@@ -1074,7 +1072,8 @@ class HflushFileSystem(AbstractFileSystem, metaclass=_Interned):  # type: ignore
         goals = [_goal(*move, is_into) for move in zip(sources, targets, strict=True)]
         check_apart(sources, goals)
         for source in sources:  # whatever is missing is missing before anything is made
-            source.store.get_file_status(source.path)
+            if not source.store._is_link(source.path):
+                source.store.get_file_status(source.path)
         for source in sources if recursive else ():
             self._check_whole(source)
         for source, goal in zip(sources, goals, strict=True):
@@ -1222,7 +1221,7 @@ def _is_below(place: Place, directory: Place) -> bool:
 
 def _is_real_directory(place: Place) -> bool:
     """Whether the name is that of a directory, not of a link to one."""
-    return place.store.is_directory(place.path) and not place.store._is_link(place.path)
+    return not place.store._is_link(place.path) and place.store.is_directory(place.path)
 
 
 def _is_working_directory(place: Place) -> bool:

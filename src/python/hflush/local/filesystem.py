@@ -206,10 +206,15 @@ class _LocalFiles(FileSystem):
     # --- the name space ---
 
     def _status(self, path: str) -> FileStatus:
-        return self._converted(self._namespace.status(path))
+        found = self._namespace.status(path)
+        if found.kind == "symlink" and not _leads_nowhere(path):
+            return self._status(path)  # by now it leads somewhere
+        return self._converted(found)
 
     def _list(self, path: str) -> list[FileStatus]:
-        return [self._converted(entry) for entry in self._namespace.list(path)]
+        found = [self._converted(entry) for entry in self._namespace.list(path)]
+        is_link = len(found) == 1 and found[0].path == path and found[0].is_symlink
+        return self._list(path) if is_link and not self._status(path).is_symlink else found
 
     def _converted(self, native: _core.LocalStatus) -> FileStatus:
         is_directory = native.kind == "directory"
@@ -680,6 +685,17 @@ def _to_ns(name: str, milliseconds: int) -> int | None:
     if abs(time) > _INT64_MAX // _NS_PER_MS:
         raise ValueError(f"{name}={time} is out of range")
     return None if time == -1 else time * _NS_PER_MS
+
+
+def _leads_nowhere(link: str) -> bool:
+    """Whether a link leads to nothing, which is not so where one may not, or cannot, look."""
+    try:
+        os.stat(link)
+    except OSError as failure:
+        if means_nothing_there(failure) or failure.errno == errno.ENAMETOOLONG:
+            return True
+        raise OSError(failure.errno, f"status: {failure.strerror}", link) from None
+    return False
 
 
 def _of_link(failure: OSError, operation: str, path: str) -> OSError:

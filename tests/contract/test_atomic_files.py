@@ -553,6 +553,27 @@ def test_a_failure_names_the_path(store: Store, path: str):
     assert left(store) == []
 
 
+@pytest.mark.rule("ATOM-9")
+@pytest.mark.stores("raw", "crc")
+@pytest.mark.parametrize("left_over", [0, 1])
+def test_a_create_without_descriptors_names_the_path(
+    store: Store, path: str, monkeypatch: pytest.MonkeyPatch, left_over: int
+):
+    """Where the rename is tried, and where the file is locked."""
+    descriptors, open_one = iter(range(left_over)), os.open
+
+    def scarce(name: Any, *options: Any, **more: Any) -> int:
+        if str(name).endswith(".atomic.tmp") and next(descriptors, None) is None:
+            raise OSError(errno.EMFILE, os.strerror(errno.EMFILE), name)
+        return open_one(name, *options, **more)
+
+    monkeypatch.setattr(os, "open", scarce)
+    with pytest.raises(OSError, match="Too many open files") as failure:
+        hflush.FileSystem.new_instance(store.fs.uri).create(path, atomic=True)
+    assert failure.value.filename == path
+    assert left(store) == []
+
+
 # --- close, abort and other threads --------------------------------------------------------------
 
 

@@ -359,9 +359,11 @@ def create_aside(
         try:
             fs._check_publication(target, overwrite)
             claim = fs._claim(publication.temporary)
-        except BaseException:
+        except BaseException as failure:
             stream._abandon()
             publication.discard()
+            if isinstance(failure, OSError) and failure.filename is not None:
+                failure.filename = path  # it may have a hidden one
             raise
         if claim is not None:
             stream._aside = _Aside(publication, path, claim)

@@ -376,6 +376,21 @@ class TestSidecarsFollow:
 
     @pytest.mark.rule("LOCAL-8")
     @pytest.mark.stores("crc")
+    @pytest.mark.parametrize("mode", [0o600, 0o646])
+    def test_permissions_of_a_file_that_had_no_sums(self, store: Store, path: str, mode: int):
+        """It is written anew: the sums are open to its readers, and to no one else."""
+        with open(path, "wb"):
+            os.chmod(path, mode)
+        if os.geteuid() == 0:
+            os.chown(path, 1, 1)
+        store.write(path, DATA)
+        facts, sums = os.stat(path), os.stat(sidecar(path))
+        assert facts.st_mode & 0o777 == mode
+        assert sums.st_mode == facts.st_mode
+        assert (sums.st_uid, sums.st_gid) == (facts.st_uid, facts.st_gid)
+
+    @pytest.mark.rule("LOCAL-8")
+    @pytest.mark.stores("crc")
     @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
     def test_owners(self, store: Store, path: str):
         """Owner and group of the sidecar follow, by name and by number."""

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <sys/stat.h>
+#include <sys/xattr.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -54,6 +55,22 @@ Status give_asked_permission(int file, const CreateOptions& options, const std::
     return {};
   }
   return give_permission(file, options, "file", path);
+}
+
+// Opens new sums of a file that was there to whom that is open: its readers need them, and they
+// tell of it. As far as this user may; where the file has an ACL, its bits do not say who that is.
+void open_to_the_same(int sums, int file) noexcept {
+  struct stat facts{};
+  if (::fstat(file, &facts) != 0 || !S_ISREG(facts.st_mode) ||
+      ::fgetxattr(file, "system.posix_acl_access", nullptr, 0) >= 0) {
+    return;
+  }
+  constexpr uid_t kSame = static_cast<uid_t>(-1);
+  mode_t mode = facts.st_mode & 0777U;
+  if (::fchown(sums, facts.st_uid, facts.st_gid) != 0 && ::fchown(sums, kSame, facts.st_gid) != 0) {
+    mode = (mode & ~mode_t{S_IRWXG}) | (mode & mode_t{S_IRWXO}) << 3U;  // its group are others
+  }
+  ::fchmod(sums, mode);
 }
 
 Result<OpenedFile> create_or_open(const std::string& path, const CreateOptions& options) {
@@ -237,6 +254,9 @@ StreamResult create_checksummed(const std::string& path, const CreateOptions& op
     return failure;
   };
   if (!sums.ok()) return withdraw(sums.status());
+  if (sums->is_new && !file.is_new) {
+    open_to_the_same(sums->descriptor.get(), file.descriptor.get());
+  }
   Status ready = open_by_cutting(*sums, sidecar);
   if (ready.ok()) ready = open_by_cutting(file, path);
   if (!ready.ok()) return withdraw(std::move(ready));

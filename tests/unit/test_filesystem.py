@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import functools
 import inspect
 import io
 import os
@@ -505,8 +506,11 @@ def test_nothing_is_below_links_in_a_circle(store: Store):
 def test_a_link_that_cannot_be_followed_is_not_nothing(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ):
-    """As to a mount that has failed: a log there was empty, and began anew. It can be removed."""
-    link, stat = store.path("link"), os.stat
+    """As to a mount that has failed: a log there was empty, and began anew. It can be removed.
+
+    A file that was renamed into it took its place.
+    """
+    link, stat, file = store.path("link"), os.stat, store.path("file")
     os.symlink("nowhere", link)
     assert [found.path for found in store.fs.list_status(link)] == [link]
 
@@ -518,13 +522,31 @@ def test_a_link_that_cannot_be_followed_is_not_nothing(
     monkeypatch.setattr(os, "stat", disconnected)
     fs = store.fs
     looks = (fs.exists, fs.is_directory, fs.list_status, fs.list_files, fs.get_content_summary)
-    for look in looks:
+    store.write(file)
+    for look in (*looks, functools.partial(fs.rename, file)):
         with pytest.raises(OSError, match="not connected") as failure:
             look(link)
         assert (failure.value.errno, failure.value.filename) == (errno.ENOTCONN, link)
-    assert [found.kind for found in fs.list_status(store.root)] == ["symlink"]
+    assert {found.kind for found in fs.list_status(store.root)} == {"file", "symlink"}
     assert main(["rm", link]) == 0
-    assert fs.list_status(store.root) == []
+    assert [found.path for found in fs.list_status(store.root)] == [file]
+
+
+@pytest.mark.stores("raw", "crc")
+def test_the_room_of_a_mount_that_has_failed(store: Store, monkeypatch: pytest.MonkeyPatch):
+    """It is not that of the mount above."""
+    mount = store.path("mount")
+
+    class Failed:
+        def fs_status(self, path: str) -> tuple[int, int, int]:
+            if path == mount:
+                raise OSError(errno.ENOTCONN, os.strerror(errno.ENOTCONN), path)
+            return 1, 0, 1
+
+    monkeypatch.setattr(store.fs, "_namespace", Failed())
+    with pytest.raises(OSError, match="not connected") as failure:
+        store.fs.get_status(mount)
+    assert failure.value.filename == mount
 
 
 def test_a_link_that_a_server_does_not_follow_is_not_nothing():

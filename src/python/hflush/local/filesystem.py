@@ -244,6 +244,8 @@ class _LocalFiles(FileSystem):
         return self._namespace.delete(path, recursive)
 
     def _rename(self, source: str, destination: str) -> bool:
+        if self._is_link(destination):
+            _leads_nowhere(destination)  # fails where it may lead to a directory
         return self._namespace.rename(source, destination)
 
     def _rename_exact(self, source: str, destination: str, overwrite: bool) -> None:
@@ -318,10 +320,12 @@ class _LocalFiles(FileSystem):
         return True
 
     def _fs_status(self, path: str) -> FsStatus:
-        there = path
-        while not os.path.exists(there):
-            there = paths.parent(there)
-        return FsStatus(*self._namespace.fs_status(there))
+        try:
+            return FsStatus(*self._namespace.fs_status(path))
+        except OSError as failure:
+            if path == "/" or not means_nothing_there(failure):  # it is another mount above
+                raise
+        return self._fs_status(paths.parent(path))
 
     def _delete_root(self, recursive: bool) -> bool:  # noqa: ARG002
         raise PermissionError(errno.EPERM, "delete: the root directory stays", "/")

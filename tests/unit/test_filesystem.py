@@ -528,6 +528,10 @@ def test_a_link_that_cannot_be_followed_is_not_nothing(
             look(link)
         assert (failure.value.errno, failure.value.filename) == (errno.ENOTCONN, link)
     assert {found.kind for found in fs.list_status(store.root)} == {"file", "symlink"}
+    with pytest.raises(OSError, match="not connected"):
+        list(fs.list_files(store.root, recursive=True))
+    with pytest.raises(OSError, match="not connected"):
+        fs.get_content_summary(store.root)
     assert main(["rm", link]) == 0
     assert [found.path for found in fs.list_status(store.root)] == [file]
 

@@ -364,6 +364,25 @@ def test_a_partition_may_be_behind_a_link(tmp_path: Path, volume: str) -> None:
         assert os.listdir(disk) == ["q=2"]
 
 
+def test_a_partition_behind_a_link_that_cannot_be_followed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An overwrite is refused: its link was taken for a file, and removed."""
+    (tmp_path / "p=1").symlink_to("nowhere")
+    stat = os.stat
+
+    def disconnected(path: Any, **options: Any) -> os.stat_result:
+        if path == f"{tmp_path}/p=1":
+            raise OSError(errno.ENOTCONN, os.strerror(errno.ENOTCONN), path)
+        return stat(path, **options)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "stat", disconnected)
+        with pytest.raises(OSError, match="not connected"):
+            overwritten(tmp_path, "p=2/new")
+    assert (tmp_path / "p=1").is_symlink()
+
+
 def test_a_slow_copy_brings_back_nothing_that_was_overwritten(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

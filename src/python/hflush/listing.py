@@ -121,12 +121,16 @@ class Listing(NameSpace):
                 levels.pop()
                 ancestors.pop()
             elif not entry.is_directory:
-                yield entry
+                yield self._met(entry) if recursive else entry
             elif recursive:
                 loop_id = self._loop_id(entry)
                 if loop_id is None or loop_id not in ancestors:
                     levels.append(self._iterate(self._store_path(entry)))
                     ancestors.append(loop_id)
+
+    def _met(self, entry: FileStatus) -> FileStatus:
+        """Return an entry of a tree that is walked; fail if it cannot be seen what is below."""
+        return entry
 
     def glob_status(self, pattern: StrPath, filter: PathFilter | None = None) -> list[FileStatus]:
         r"""Return what matches a pattern, sorted by path; an empty list if nothing does.
@@ -174,7 +178,8 @@ class Listing(NameSpace):
         length, files, directories, consumed = 0, 0, 0, 0
         pending: list[tuple[FileStatus, tuple[object, ...]]] = [(status, ())]
         while pending:
-            entry, ancestors = pending.pop()
+            found, ancestors = pending.pop()
+            entry = self._met(found)
             if not entry.is_directory:
                 files += 1
                 length += entry.length

@@ -216,6 +216,9 @@ class _LocalFiles(FileSystem):
         is_link = len(found) == 1 and found[0].path == path and found[0].is_symlink
         return self._list(path) if is_link and not self._status(path).is_symlink else found
 
+    def _met(self, entry: FileStatus) -> FileStatus:
+        return self._status(entry.path) if entry.is_symlink else entry
+
     def _converted(self, native: _core.LocalStatus) -> FileStatus:
         is_directory = native.kind == "directory"
         return FileStatus(

@@ -630,7 +630,7 @@ class Committer:
         for status in found:
             name = paths.basename(fs._store_path(status))
             if _is_seen(name, status):
-                yield f"{directory}/{name}" if directory else name, status
+                yield f"{directory}/{name}" if directory else name, fs._met(status)
 
     def _mark(self, record: Record) -> None:
         """Write the marker, with what was counted. Readers need not see it: best effort."""

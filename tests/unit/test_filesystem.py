@@ -531,6 +531,8 @@ def test_a_link_that_cannot_be_followed_is_not_nothing(
     with pytest.raises(OSError, match="not connected"):
         list(fs.list_files(store.root, recursive=True))
     with pytest.raises(OSError, match="not connected"):
+        fs.glob_status(store.path("*", "below"))
+    with pytest.raises(OSError, match="not connected"):
         fs.get_content_summary(store.root)
     assert main(["rm", link]) == 0
     assert [found.path for found in fs.list_status(store.root)] == [file]

@@ -20,13 +20,14 @@ if TYPE_CHECKING:
 
     Status = Callable[[str], FileStatus]
     Listing = Callable[[str], Iterable[FileStatus]]
+    Met = Callable[[FileStatus], FileStatus]
 
 __all__ = ["expand_braces", "glob", "translate"]
 
 _MAGIC = frozenset("?*[{\\")
 
 
-def glob(patterns: Iterable[str], status: Status, listing: Listing) -> list[FileStatus]:
+def glob(patterns: Iterable[str], status: Status, listing: Listing, met: Met) -> list[FileStatus]:
     """Return what matches any of several patterns, sorted by path; nothing is an empty list.
 
     Parameters
@@ -36,6 +37,8 @@ def glob(patterns: Iterable[str], status: Status, listing: Listing) -> list[File
     status, listing : callable
         How to ask for one path and for what is below it, of a file nothing; a missing path is
         FileNotFoundError.
+    met : callable
+        Takes what a listing has on the way, and fails if it cannot be seen what is below it.
 
     Raises
     ------
@@ -46,12 +49,12 @@ def glob(patterns: Iterable[str], status: Status, listing: Listing) -> list[File
     """
     found: dict[tuple[str, str], FileStatus] = {}  # on S3 a file and a directory may share a name
     for pattern in patterns:
-        for match in _match(pattern, status, listing):
+        for match in _match(pattern, status, listing, met):
             found[match.path, match.kind] = match
     return [found[key] for key in sorted(found)]
 
 
-def _match(pattern: str, status: Status, listing: Listing) -> Iterator[FileStatus]:
+def _match(pattern: str, status: Status, listing: Listing, met: Met) -> Iterator[FileStatus]:
     elements = [element for element in pattern.split("/") if element]
     candidates = ["/"]
     for number, element in enumerate(elements):
@@ -68,7 +71,7 @@ def _match(pattern: str, status: Status, listing: Listing) -> Iterator[FileStatu
         if number == len(elements) - 1:
             yield from (entry for _, entry in found)
             return
-        candidates = [path for path, entry in found if entry.is_directory]
+        candidates = [path for path, entry in found if met(entry).is_directory]
     for candidate in candidates:
         try:
             yield status(candidate)

@@ -155,7 +155,7 @@ class Listing(NameSpace):
         text = paths.as_text(pattern)
         here = text and "."  # what an alternative that is empty stands for
         absolute = [self._resolve(one or here) for one in expand_braces(text)]
-        found = glob(absolute, self._status, self._list_below)
+        found = glob(absolute, self._status, self._list_below, self._met)
         return [status for status in found if filter is None or filter(status.path)]
 
     def _list_below(self, path: str) -> list[FileStatus]:

@@ -47,8 +47,9 @@ class FileStatus(_Record):
     path : str
         Absolute: the name under which :func:`hflush.open` finds it.
     kind : str
-        ``file``, ``directory``, ``symlink`` (one that leads nowhere, or any one of
-        :meth:`hflush.FileSystem.get_file_link_status`) or ``other`` (pipe, socket, device).
+        ``file``, ``directory``, ``symlink`` (one that leads nowhere or, in a listing,
+        cannot be followed; any one of :meth:`hflush.FileSystem.get_file_link_status`) or ``other``
+        (pipe, socket, device).
     length : int
         Bytes; 0 for directories.
     replication : int
@@ -152,7 +153,7 @@ class FileStatus(_Record):
 
     @property
     def is_symlink(self) -> bool:
-        """Whether it is a link: one that leads nowhere, unless links themselves were asked for."""
+        """Whether it is a link: see `kind`."""
         return self.kind == "symlink"
 
     @property

@@ -217,7 +217,8 @@ class _LocalFiles(FileSystem):
         return self._list(path) if is_link and not self._status(path).is_symlink else found
 
     def _met(self, entry: FileStatus) -> FileStatus:
-        return self._status(entry.path) if entry.is_symlink else entry
+        is_way = entry.is_symlink and not _leads_nowhere(entry.path)
+        return self._status(entry.path) if is_way else entry
 
     def _converted(self, native: _core.LocalStatus) -> FileStatus:
         is_directory = native.kind == "directory"

@@ -536,6 +536,21 @@ class TestCreating:
         assert set(server.objects) == {"a"}
         out.abort()
 
+    def test_the_object_that_was_to_be_replaced_is_gone(self, server: ScriptedS3):
+        """The upload goes on: its token is as good as before."""
+        fs = connect(server, fs_s3a_create_conditional_enabled="true")
+        server.put("a", b"old")
+        out = fs.create("/a", if_match=fs.get_file_status("/a").etag)
+        out.write(DATA)
+        token = out.persist()
+        out._abandon()
+        old = server.objects.pop("a")
+        with pytest.raises(FileNotFoundError, match="NoSuchKey"):
+            fs.commit(token)
+        server.objects["a"] = old
+        fs.commit(token)
+        assert server.objects["a"].data == DATA
+
     def test_without_the_right_to_list_parts(self, server: ScriptedS3):
         server.fail("ListParts", answer(403, "AccessDenied"), times=None)
         fs = connect(server)

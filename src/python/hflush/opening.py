@@ -210,7 +210,7 @@ def commit(token: bytes, *, conf: Conf = None) -> None:
     ------
     ValueError, StaleTokenError, LeaseHeldError, TimeoutError, OSError
         As :func:`resume`. On S3 an upload that ended by publishing these bytes is no error.
-    FileExistsError, PreconditionFailedError
+    FileExistsError, PreconditionFailedError, FileNotFoundError
         On S3: the condition that the stream was created with does not hold.
 
     Notes

@@ -231,7 +231,8 @@ class S3FileSystem(S3Copies):
         FileExistsError, PreconditionFailedError
             The condition that the stream was created with does not hold. The upload goes on.
         FileNotFoundError
-            The upload is gone, and the object is not there.
+            The upload is gone, and the object is not there. Or the object that was to be replaced
+            is gone, and the upload goes on.
         ValueError
             It belongs to another bucket, or needs another key of SSE-C.
         OSError
@@ -584,9 +585,12 @@ class S3FileSystem(S3Copies):
         if goes_on is not False and not is_there:
             pending = saved.pending(self._bucket, token, key, path)
             if pending is not None:
-                with suppress(FileNotFoundError):  # it has ended meanwhile
+                try:
                     self.complete_pending(pending)
                     is_there = True
+                except FileNotFoundError as missing:
+                    if code_of(missing):  # the object that was to be replaced: the upload goes on
+                        raise
         if not (is_there or saved.is_published(self._bucket, key, path)):
             why = f"its upload {saved.upload_id} has ended, and these bytes are not at the key"
             raise token.stale(why)

@@ -87,8 +87,8 @@ class S3OutputStream(FSDataOutputStream):
 
     Where :meth:`close` fails, nothing is published (or :attr:`outcome` is ``unknown``), and the
     upload is ended before it returns if the store lets it within a few seconds; one that was
-    persisted stays. It raises FileExistsError or :class:`hflush.PreconditionFailedError` if the
-    object appeared, or changed, against the condition of its creation.
+    persisted stays. It raises FileExistsError, :class:`hflush.PreconditionFailedError` or
+    FileNotFoundError if the object appeared, changed or went against the condition of its creation.
     """
 
     __slots__ = ()

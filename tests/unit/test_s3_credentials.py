@@ -530,15 +530,20 @@ class TestRefreshing:
         running.stop()
         running.wait_ended(DEADLINE_S)
 
-    def test_a_source_that_has_no_others(self, monkeypatch: pytest.MonkeyPatch):
-        """It is asked ever less often, and the client can go meanwhile."""
+    @pytest.mark.parametrize("renews", [True, False], ids=["a server", "a file"])
+    def test_a_source_that_has_no_others(self, monkeypatch: pytest.MonkeyPatch, renews: bool):
+        """A server is asked ever less often; who looks for a file waits for two seconds only.
+
+        The client can go meanwhile.
+        """
         monkeypatch.setattr(credentials, "_MAX_PAUSE_S", 0.04)
         client, source = Client(), Scripted(FIRST)
+        source.renews = renews
         gone = weakref.ref(client)
         running = refresher(client, source, FIRST)
         client.wanted.set()
-        wait_until(lambda: len(source.asked) >= 3, "it was asked again")
-        assert running._pause == 0.04
+        wait_until(lambda: len(source.asked) >= 4, "it was asked again")
+        assert running._pause == (0.04 if renews else 0.01)
         running._not_before = time.monotonic() + 3600
         del client
         wait_until(lambda: bool(gc.collect() + 1) and gone() is None, "the client is gone")

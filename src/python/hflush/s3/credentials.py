@@ -52,8 +52,9 @@ _REFRESH_INTERVAL_S = 5 * 60
 # it waits for one only.
 _SLICE_S = 0.5
 _SHORT_SLICE_S = 0.1
-# After a source had nothing newer it is asked again in so long, then in twice as long and so on:
-# at most the second, so that a request that waits (30 s) is never too early.
+# After a source had nothing newer it is asked again in so long; a server then in twice as long and
+# so on: at most the second, so that a request that waits (30 s) is never too early. For what stands
+# in a file, or in the environment, a request waits two seconds.
 _PAUSE_AFTER_FAILURE_S = 1.0
 _MAX_PAUSE_S = 15.0
 
@@ -789,7 +790,8 @@ class Refresher:
             self._let_none_join()  # who comes now hears the reason from its own source
             self._due = now + _REFRESH_INTERVAL_S
             self._not_before = time.monotonic() + self._pause
-            self._pause = min(2 * self._pause, _MAX_PAUSE_S)
+            if self.source.renews:
+                self._pause = min(2 * self._pause, _MAX_PAUSE_S)
             return
         self._pause = _PAUSE_AFTER_FAILURE_S
         is_new = found[:3] != self.last[:3]

@@ -605,6 +605,13 @@ class TestCreating:
             write()
         assert server.uploads == {}
 
+    def test_what_a_failed_persist_may_have_left(self, server: ScriptedS3):
+        server.fail("CreateMultipartUpload", lose_answer, times=None)
+        out = connect(server).create("/a")
+        with pytest.raises(OSError, match="CreateMultipartUpload"):
+            out.persist()
+        assert "may be left" in str(out.abort().cleanup_exception)
+
     def test_text(self, server: ScriptedS3):
         """An exception in the block of a text stream publishes nothing either."""
         conf = {**server.conf, **QUICK}

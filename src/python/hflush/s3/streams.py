@@ -300,7 +300,7 @@ class S3OutputStream(FSDataOutputStream):
         cleanup: OSError | None = self._upload.outcome()["cleanup"]
         is_for_others = self._has_tokens or self._is_persisting  # by another thread
         if self._saved_as and not is_for_others and self.outcome in ("aborted", "failed"):
-            return self._end_saved()
+            return self._end_saved() or cleanup
         return cleanup
 
     # --- what it can ---

@@ -551,6 +551,21 @@ class TestCreating:
         fs.commit(token)
         assert server.objects["a"].data == DATA
 
+    @pytest.mark.parametrize("end", ["close", "abort"])
+    def test_an_end_while_the_tail_is_stored(self, server: ScriptedS3, end: str):
+        """By another thread: nothing of the upload is left then, and there is no token."""
+        out = connect(server).create("/a")
+        out.write(b"1" * 100)
+        has_ended = threading.Event()
+        server.fail("PutObject", hold(has_ended))
+        persisting = Task(out.persist)
+        wait_until(lambda: server.count("PutObject") == 1, "the tail is under way")
+        getattr(out, end)()
+        has_ended.set()
+        with pytest.raises(hflush.StaleTokenError, match="published or aborted"):
+            persisting.result()
+        assert set(server.objects) == ({"a"} if end == "close" else set())
+
     def test_without_the_right_to_list_parts(self, server: ScriptedS3):
         server.fail("ListParts", answer(403, "AccessDenied"), times=None)
         fs = connect(server)

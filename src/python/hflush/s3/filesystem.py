@@ -539,8 +539,8 @@ class S3FileSystem(S3Copies):
             customer_key=self._settings_of_bucket.customer_key,
         )
         token = Token(self.store_name, self._public_name("/" + key), length, saved.state())
-        # A part that was put meanwhile has shown that the upload goes on.
-        is_untold = len(parts) == stream._kept_parts
+        # A part that was put meanwhile has shown that the upload goes on; other threads may end it.
+        is_untold = len(parts) == stream._kept_parts or stream.closed
         if is_untold and self._bucket._sees_upload(key, upload_id, stream.path) is False:
             remove_tails(self._bucket, key, upload_token)
             raise token.stale(f"its upload {upload_id} has been published or aborted")

@@ -424,6 +424,22 @@ class TestEndpoints:
         assert not Endpoint("https", "amazonaws.eu", 0).is_aws
 
     @pytest.mark.parametrize(
+        "server",
+        [
+            "x-1.us-east-1.elb",
+            "s3-x-1.elb.us-east-1",
+            "s3.x-1.us-east-1.elb",
+            "ec2-1-2-3-4.compute-1",
+            "vpce-1-2.vpce-svc-3.us-east-1.vpce",
+        ],
+    )
+    def test_a_store_of_its_own_on_hosts_of_aws(self, server: str):
+        """What only AWS is known to do is not expected of it."""
+        read = settings(fs_s3a_endpoint=f"https://{server}.amazonaws.com/path")
+        assert not read.endpoint.is_aws
+        assert read.path_style
+
+    @pytest.mark.parametrize(
         ("server", "region"),
         [
             ("s3.dualstack.eu-west-3", "eu-west-3"),
@@ -435,7 +451,9 @@ class TestEndpoints:
         ],
     )
     def test_the_region_in_the_name_of_a_server(self, server: str, region: str):
-        assert Endpoint("https", f"{server}.amazonaws.com", 0).region == region
+        endpoint = Endpoint("https", f"{server}.amazonaws.com", 0)
+        assert endpoint.region == region
+        assert endpoint.is_aws
 
 
 class TestHeaders:

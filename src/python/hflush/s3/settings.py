@@ -115,6 +115,10 @@ _BUCKET = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _AWS_SERVER = re.compile(
     r"(?:.+\.)??s3(?:-fips)?[.-](?:dualstack\.)?([a-z]+(?:-[a-z]+)+-\d+)(?:\.vpce)?"
 )
+# What stands there in that of any server of S3: hosts of AWS's customers have that suffix, too.
+_AWS_S3 = re.compile(
+    r"(?:.+\.)?s3(?:express)?(?:-[^.]+)?(?:\.dualstack)?(?:\.[A-Za-z0-9_-]+)?(?:\.vpce)?"
+)
 # Of stores that take no requests with the bucket in the path: Alibaba's, Tencent's, Huawei's,
 # Volcengine's.
 _BUCKETS_ARE_HOSTS = (".aliyuncs.com", ".myqcloud.com", ".myhuaweicloud.com", ".volces.com")
@@ -259,7 +263,9 @@ class Endpoint(NamedTuple):
     @property
     def is_aws(self) -> bool:
         """Whether it belongs to AWS."""
-        return not self.host or bool(_core.s3_aws_suffix_of(self.host))
+        suffix = _core.s3_aws_suffix_of(self.host)
+        names_s3 = suffix and _AWS_S3.fullmatch(self.host.removesuffix(suffix))
+        return not self.host or bool(names_s3)
 
     @property
     def as_stored(self) -> Headers:

@@ -70,6 +70,26 @@ TEST_CASE("AWS has servers of other names in its other partitions") {
   }
 }
 
+TEST_CASE("hosts of AWS's customers are below its domain, too") {
+  const auto is_aws = [](const char* host) {
+    Settings settings;
+    settings.host = host;
+    return settings.is_aws();
+  };
+  for (const char* host :
+       {"s3.amazonaws.com", "s3-us-west-2.amazonaws.com", "s3.dualstack.eu-west-1.amazonaws.com",
+        "s3-accelerate.amazonaws.com", "s3.cn-north-1.amazonaws.com.cn",
+        "b.vpce-1-2.s3.us-east-1.vpce.amazonaws.com"}) {
+    CHECK_MESSAGE(is_aws(host), host);
+  }
+  for (const char* host :
+       {"x-1.us-east-1.elb.amazonaws.com", "s3-x-1.elb.us-east-1.amazonaws.com",
+        "s3.x-1.us-east-1.elb.amazonaws.com", "ec2-1-2-3-4.compute-1.amazonaws.com",
+        "vpce-1-2.vpce-svc-3.us-east-1.vpce.amazonaws.com", "s3.minio.example", ""}) {
+    CHECK_MESSAGE(!is_aws(host), host);
+  }
+}
+
 TEST_CASE("where a redirect may lead to") {
   const auto led = [](const char* scheme, const char* host, const char* location) {
     Settings settings;

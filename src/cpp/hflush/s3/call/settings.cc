@@ -188,7 +188,22 @@ std::string Settings::redirect_authority(std::string_view bucket, std::string_vi
   return is_known ? authority : std::string();
 }
 
-bool Settings::is_aws() const noexcept { return !aws_suffix_of(host).empty(); }
+// Of what stands before AWS's domain some labels at the end name S3.
+bool Settings::is_aws() const noexcept {
+  const std::string_view suffix = aws_suffix_of(host);
+  if (suffix.empty()) return false;
+  std::string_view rest = std::string_view(host).substr(0, host.size() - suffix.size());
+  // "bucket.vpce-1a2b-3c4d.s3.us-west-2.vpce"
+  if (constexpr std::string_view kVpc = ".vpce"; rest.ends_with(kVpc)) {
+    rest.remove_suffix(kVpc.size());
+  }
+  while (!names_s3(rest)) {
+    const std::size_t end = rest.find('.');
+    if (end == std::string_view::npos) return false;
+    rest.remove_prefix(end + 1);
+  }
+  return true;
+}
 
 bool Settings::signs_payload() const noexcept {
   if (payload_signing != PayloadSigning::kAuto) return payload_signing == PayloadSigning::kAlways;

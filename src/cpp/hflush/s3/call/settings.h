@@ -63,7 +63,7 @@ struct Settings {
   // scheme, or a host that is neither the endpoint's, nor below it; at AWS: that is neither the
   // endpoint's, nor the bucket's there, nor another server of S3 (with FIPS, if the endpoint is).
   std::string redirect_authority(std::string_view bucket, std::string_view location) const;
-  // Whether the server is one of AWS's.
+  // Whether the server is one of AWS's, and not of a customer's below its domain.
   bool is_aws() const noexcept;
   // Bodies of any size are hashed, so that the signature protects them.
   bool signs_payload() const noexcept;

@@ -851,6 +851,16 @@ class TestConditions:
         write(fs, "/large", DATA, overwrite=False)
         assert server.objects["large"].data == DATA
 
+    @pytest.mark.parametrize(("status", "code"), [(400, "ExpiredToken"), (400, "RequestTimeout")])
+    def test_trouble_during_the_trial(self, server: ScriptedS3, status: int, code: str):
+        """Says nothing of the store: the next one is tried out."""
+        fs = connect(server, fs_s3a_retry_limit="0")
+        server.fail("PutObject", answer(status, code), skip=1, times=2)
+        with pytest.raises((PermissionError, TimeoutError), match=code):
+            fs.put_if_absent("/a", b"1")
+        server.heal()
+        assert [fs.put_if_absent("/a", data) for data in (b"1", b"2")] == [True, False]
+
     @pytest.mark.parametrize(
         ("status", "code"), [(400, "NotSupported"), (403, "AccessDenied"), (501, "")]
     )

@@ -33,8 +33,10 @@ __all__ = ["Conditions", "conditions_of", "known_conditions"]
 
 PROBE = ".hflush-probe-"
 _NO_SUCH_ETAG = "00000000000000000000000000000000"
-# Answers that say how the store is, and will be: neither trouble on the way nor in the server.
+# Answers that say how the store is, and will be: neither trouble on the way nor in the server, nor
+# with credentials, or a clock.
 _REFUSALS = (400, 403, 404, 405, 501)
+_LASTING = ("final", "gone")
 # Those that say it without a code, too: something in between may answer the others by itself.
 _PLAIN = (405, 501)
 # What is conditional is not repeated by itself: a trial whose answers got lost is made again.
@@ -190,12 +192,12 @@ def _took(response: _core.S3Response) -> bool:
     error = response.error
     if error is None or (response.status // 100 == 2 and not response.body):
         return True  # some answer without an etag
-    is_plain = response.status in _PLAIN
-    if response.status in _REFUSALS and (is_plain or code_of(error)):
+    is_refused = response.status in _REFUSALS and response.kind in _LASTING
+    if is_refused and (response.status in _PLAIN or code_of(error)):
         return False
     if response.ambiguous:
         raise _NotAnsweredError from error
-    if response.status in _REFUSALS:
+    if is_refused:
         message = (
             f"whether the store checks conditions cannot be tried out: {error.strerror}."
             " fs.s3a.create.conditional.enabled says it without a trial"

@@ -620,6 +620,19 @@ class TestCreating:
             write()
         assert server.uploads == {}
 
+    def test_abort_of_an_upload_beside_another_that_may_be_left(self, server: ScriptedS3):
+        """That is the answer; what is known to be there goes all the same."""
+        server.fail("CreateMultipartUpload", lose_answer)
+        fs = connect(server)
+        out = fs.create("/a")
+        out.write(b"data")
+        token = out.persist()
+        assert "another upload may be left" in str(out.abort().cleanup_exception)
+        assert len(server.uploads) == 1
+        assert not server.objects
+        with pytest.raises(hflush.StaleTokenError):
+            fs.commit(token)
+
     def test_what_a_failed_persist_may_have_left(self, server: ScriptedS3):
         server.fail("CreateMultipartUpload", lose_answer, times=None)
         out = connect(server).create("/a")

@@ -254,7 +254,10 @@ class S3OutputStream(FSDataOutputStream):
         is_sent = self.outcome in ("published", "closing", "unknown")
         if not self._saved_as or self._upload.is_foreign or is_sent:
             return result
-        return AbortResult(result.already_closed, result.cleanup_exception or self._end_saved())
+        left = result.cleanup_exception
+        if isinstance(left, TimeoutError):  # the store does not answer
+            return result
+        return AbortResult(result.already_closed, self._end_saved() or left)
 
     def _withdraw(self) -> AbortResult:
         """Abort; an upload that was persisted stays, for those who have its tokens."""

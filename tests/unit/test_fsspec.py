@@ -1280,6 +1280,7 @@ class TestS3:
         fs = fsspec.filesystem("hflush+s3")
         assert fs.info("s3://")["type"] == "directory"
         assert fs.exists("")
+        assert fs.lexists("")
         for operation in (fs.ls, fs.mkdir, fs.rm):
             with pytest.raises(io.UnsupportedOperation, match="name one, as in bucket/key"):
                 operation("")

@@ -188,6 +188,10 @@ class HflushS3FileSystem(HflushFileSystem):
             return True
         return _has_bucket(place.store) if place.path == "/" else super().exists(path, **options)
 
+    def lexists(self, path: str, **options: Any) -> bool:
+        """Whether there is anything: S3 has no links."""
+        return self.exists(path, **options)
+
     def mkdir(
         self, path: str, create_parents: bool = True, mode: int | None = None, **options: Any
     ) -> None:

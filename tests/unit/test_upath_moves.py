@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import errno
 import io
+import os
 import pickle
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import hflush
 import pytest
@@ -285,3 +287,21 @@ def test_dots_in_keys() -> None:
     path = UPath("hflushs3://bucket/m/../n")
     assert (path.path, path.name, path.parent.name) == ("bucket/m/../n", "n", "..")
     assert str(path.resolve()) == "hflushs3://bucket/n"
+
+
+def test_a_link_that_cannot_be_followed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """It is a link all the same, and nothing else."""
+    (tmp_path / "link").symlink_to("nowhere")
+    link = UPath(f"hflushfile://{tmp_path}/link")
+    stat = os.stat
+
+    def disconnected(path: Any, **options: Any) -> os.stat_result:
+        if str(path) == link.path:
+            raise OSError(errno.ENOTCONN, os.strerror(errno.ENOTCONN), path)
+        return stat(path, **options)
+
+    monkeypatch.setattr(os, "stat", disconnected)
+    with pytest.raises(OSError, match="not connected"):
+        link.info.is_dir()
+    looks = (link.info.is_dir, link.info.is_file, link.info.exists)
+    assert [look(follow_symlinks=False) for look in looks] == [False, False, True]

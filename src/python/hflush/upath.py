@@ -77,10 +77,10 @@ class _Info:
         return bool(look(self._path))
 
     def is_dir(self, *, follow_symlinks: bool = True) -> bool:
-        return bool(self._fs.isdir(self._path)) and (follow_symlinks or not self.is_symlink())
+        return (follow_symlinks or not self.is_symlink()) and bool(self._fs.isdir(self._path))
 
     def is_file(self, *, follow_symlinks: bool = True) -> bool:
-        return bool(self._fs.isfile(self._path)) and (follow_symlinks or not self.is_symlink())
+        return (follow_symlinks or not self.is_symlink()) and bool(self._fs.isfile(self._path))
 
     def is_symlink(self) -> bool:
         place = self._fs._place(self._path)

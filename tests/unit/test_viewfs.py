@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import io
+import os
 import pickle
 from collections.abc import Iterator
 from pathlib import Path
@@ -553,6 +554,24 @@ def test_stores_are_asked_once(fs: ViewFileSystem, monkeypatch: pytest.MonkeyPat
     assert [one.path for one in fs.list_files("/user/ann", True)] == [found.path]
     monkeypatch.setattr(store, "_content_summary", lambda _: ContentSummary(5, 2, 3, 7))
     assert fs.get_content_summary("/user") == ContentSummary(5, 2, 4, 7)
+
+
+def test_a_link_behind_a_view_that_cannot_be_followed(
+    fs: ViewFileSystem, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """It is not left out of a tree, or of what matches."""
+    link, stat = tmp_path / "one" / "link", os.stat
+    link.symlink_to("nowhere")
+
+    def disconnected(path: Any, **options: Any) -> os.stat_result:
+        if str(path) == str(link):
+            raise OSError(errno.ENOTCONN, os.strerror(errno.ENOTCONN), path)
+        return stat(path, **options)
+
+    monkeypatch.setattr(os, "stat", disconnected)
+    for look in (lambda: fs.glob_status("/data/*/x"), lambda: list(fs.list_files("/", True))):
+        with pytest.raises(OSError, match="not connected"):
+            look()
 
 
 def test_checkpoints(conf: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

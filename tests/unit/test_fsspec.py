@@ -185,6 +185,18 @@ def test_threads_that_write_to_a_compressor(fs, tmp_path):
         assert sorted(iter(lambda: file.read(100_000), b"")) == pieces
 
 
+def test_a_child_forked_while_another_thread_compresses(fs, tmp_path):
+    """It waits for nobody."""
+    out = fs.open(f"{tmp_path}/file", "wb", compression="gzip")
+
+    def child() -> None:
+        with pytest.raises(hflush.StreamClosedError):
+            out.close()
+
+    with out, out._lock:
+        in_child(child)
+
+
 @pytest.mark.parametrize(("mode", "data"), [("wb", b"data"), ("w", "data")])
 def test_a_compressor_whose_stream_is_closed(fs, tmp_path, mode: str, data: Any):
     """Its data are cut off: close says so, once."""

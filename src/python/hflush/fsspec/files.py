@@ -5,7 +5,9 @@ from __future__ import annotations
 import contextlib
 import errno
 import io
+import os
 import threading
+import weakref
 from functools import cache
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
@@ -193,6 +195,7 @@ class CompressedOutput(OutputOver):
         self._inside: set[int] = set()  # threads that have the lock, or wait for it
         self._failure: BaseException | None = None  # of a call, which the compressor never repeats
         self._is_ended = False  # nothing of the compressor is still to be written
+        _all.add(self)
 
     def write(self, b: Buffer, /) -> int:
         """Compress bytes; returns how many were taken: all."""
@@ -345,3 +348,15 @@ def compressed(
         except OSError as also:
             attach(failure, also)
         raise
+
+
+_all: weakref.WeakSet[CompressedOutput] = weakref.WeakSet()
+
+
+def _free_locks() -> None:
+    for output in list(_all):
+        output._lock = threading.Lock()
+
+
+# In a child, the thread that held the lock does not exist.
+os.register_at_fork(after_in_child=_free_locks)

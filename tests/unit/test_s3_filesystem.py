@@ -1775,6 +1775,8 @@ class TestTrees:
             server.put(key, key.encode())
         tree = {f"bucket/{key}": stored.data for key, stored in server.objects.items()}
         assert door.cat("bucket/d", recursive=True) == tree
+        looks = Counter(asked(server))
+        assert (looks["ListObjectsV2"], looks["HeadObject"]) == (2, 1 + len(tree))
         del tree["bucket/d/b"]
         assert door.cat("bucket/d/a", recursive=True) == tree
         with pytest.raises(hflush.ParentNotDirectoryError):

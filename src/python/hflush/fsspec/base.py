@@ -414,17 +414,15 @@ class HflushFileSystem(AbstractFileSystem, metaclass=_Interned):  # type: ignore
         if not recursive:
             return super().cat(path, False, on_error, **options)
         found = self._expanded(path, True)
-        files = sorted(
-            name for name, kind in found.items() if kind != "directory" or self._is_file_too(name)
-        )
+        files = sorted(self._files_of(found))
         if found and not files:
             return {}
         is_file = isinstance(path, (str, os.PathLike)) and files == [self._strip_protocol(path)]
         return super().cat(files[0] if is_file else files or path, False, on_error, **options)
 
-    def _is_file_too(self, directory: str) -> bool:  # noqa: ARG002
-        """Whether a file has the name of a directory, as there may be on S3."""
-        return False
+    def _files_of(self, found: Mapping[str, str | None]) -> set[str]:
+        """Return the files of trees, whose names have types."""
+        return {name for name, kind in found.items() if kind != "directory"}
 
     def pipe_file(self, path: str, value: Any, mode: str = "overwrite", **options: Any) -> None:
         """Write a file; `mode` is ``overwrite``, or ``create``.

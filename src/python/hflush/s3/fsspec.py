@@ -239,10 +239,13 @@ class HflushS3FileSystem(HflushFileSystem):
             message = "mv: an object, and others below its key: without recursive it alone is moved"
             raise OSError(errno.ENOTEMPTY, message, source.name_of(source.path))
 
-    def _is_file_too(self, directory: str) -> bool:
-        place = self._place(directory)
-        store: Any = place.store
-        return bool(store._is_file(place.path))
+    def _files_of(self, found: Mapping[str, str | None]) -> set[str]:
+        """Return also those whose names directories have, too, as a listing of each tree shows."""
+        files = super()._files_of(found)
+        for name, kind in found.items():
+            if kind == "directory" and found.get(self._parent(name)) != "directory":
+                files.update(self.find(name))
+        return files
 
     def _found_at_once(
         self, path: str, maxdepth: int | None, withdirs: bool

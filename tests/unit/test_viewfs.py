@@ -543,8 +543,14 @@ def test_corrupt_files(fs: ViewFileSystem, tmp_path: Path, monkeypatch: pytest.M
     assert list(fs.list_corrupt_file_blocks("/data/d")) == ["viewfs://c/data/d/x"]
 
 
-def test_stores_are_asked_once(fs: ViewFileSystem, monkeypatch: pytest.MonkeyPatch):
+def test_stores_are_asked_once(
+    conf: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
     """For a located listing, which asks for no file by itself, and for all below a link."""
+    (tmp_path / "rest" / "user").mkdir()
+    (tmp_path / "rest" / "user" / "file").write_bytes(b"data")
+    fallback = {f"{TABLE}linkFallback": f"file://{tmp_path}/rest"}
+    fs: Any = hflush.FileSystem.new_instance("/", {**conf, **fallback})
     fs.create("/user/ann/x").close()
     store = fs._store_at("/user/ann")
     monkeypatch.setattr(store, "_iterate_located", store._iterate)
@@ -553,7 +559,7 @@ def test_stores_are_asked_once(fs: ViewFileSystem, monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(store, "_list_files", lambda path, _: store._iterate(path))
     assert [one.path for one in fs.list_files("/user/ann", True)] == [found.path]
     monkeypatch.setattr(store, "_content_summary", lambda _: ContentSummary(5, 2, 3, 7))
-    assert fs.get_content_summary("/user") == ContentSummary(5, 2, 4, 7)
+    assert fs.get_content_summary("/user") == ContentSummary(5 + 4, 2 + 1, 3 + 1, 7 + 4)
 
 
 def test_a_link_behind_a_view_that_cannot_be_followed(

@@ -402,13 +402,18 @@ class ViewFileSystem(FileSystem):
         if not self._is_of_table(path):
             place = self._at(path)
             return place.store._content_summary(place.path)
-        parts = [self._content_summary(self._store_path(one)) for one in self._list_table(path)]
+        parts = [self._summary_of(self._met(one)) for one in self._list_table(path)]
         return ContentSummary(
             sum(part.length for part in parts),
             sum(part.file_count for part in parts),
             sum(part.directory_count for part in parts) + 1,
             sum(part.space_consumed for part in parts),
         )
+
+    def _summary_of(self, entry: FileStatus) -> ContentSummary:
+        if entry.is_directory:
+            return self._content_summary(self._store_path(entry))
+        return ContentSummary(entry.length, 1, 0, entry.length * entry.replication)
 
     def _block_locations(self, status: FileStatus, start: int, end: int) -> list[BlockLocation]:
         place, known = self._inward(status)

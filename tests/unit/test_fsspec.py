@@ -1642,6 +1642,11 @@ class TestOptions:
                 ValueError,
                 "must be one of AES256",
             ),
+            (
+                {"s3_additional_kwargs": {"ServerSideEncryption": "aws:kms", "SSEKMSKeyId": ""}},
+                ValueError,
+                "SSEKMSKeyId is empty",
+            ),
             ({"anon": "yes"}, TypeError, "anon must be bool"),
             ({"key": "k"}, ValueError, "key without secret"),
             ({"token": "t"}, ValueError, "token without key"),

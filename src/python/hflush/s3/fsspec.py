@@ -502,6 +502,8 @@ def _s3_object_settings(given: Mapping[str, Any]) -> dict[str, Value]:
     """Return the keys that ``s3_additional_kwargs``, parameters of requests, mean."""
     additional = table(given, "s3_additional_kwargs", _OBJECT_WORDS)
     keys: dict[str, Value] = {_OBJECT_WORDS[word]: str(additional[word]) for word in additional}
+    if additional.get("SSEKMSKeyId") == "":
+        raise ValueError("SSEKMSKeyId is empty: for the key that is usual there leave it out")
     if (algorithm := additional.get("ServerSideEncryption")) is not None:
         if algorithm not in _ALGORITHMS:
             raise ValueError(

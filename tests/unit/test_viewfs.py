@@ -510,6 +510,20 @@ def test_modes_and_owners_by_the_command(both: dict[str, str], capfd, tmp_path: 
     assert cli.main([*settings, "ls", "/"]) == 0  # a link leads nowhere
 
 
+def test_copies_of_trees_with_an_object_above_others(
+    both: dict[str, str], server: ScriptedS3, tmp_path: Path
+):
+    """They are refused at a link itself, and above it, too: what is below would be left out."""
+    server.put("base/a", b"")
+    server.put("base/a/x", b"")
+    del both[f"{TABLE}link./gone"]
+    for path in ("/", "/part"):
+        with pytest.raises(OSError, match="others below its key") as refusal:
+            UPath(f"hflushviewfs://c{path}", conf=both).copy(tmp_path / "copy")
+        assert refusal.value.filename == "viewfs://c/part/a"
+    assert not (tmp_path / "copy").exists()
+
+
 def test_put_if_absent(both: dict[str, str]):
     """As the store behind the link does it; not in the table itself."""
     fs = hflush.FileSystem.new_instance("/", both)

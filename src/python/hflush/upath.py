@@ -193,10 +193,9 @@ class _Sendable(UPath):
     def _check_tree(self) -> None:
         """Refuse a tree in which universal_pathlib takes a directory for the file of its name."""
         place = self.fs._place(self.path)
-        store, path = place.store._behind(place.path)
-        if found := store._file_above_others(path):
+        if found := place.store._file_above_others(place.path):
             message = "copy: an object, and others below its key, which would be left out"
-            raise OSError(errno.ENOTEMPTY, message, store._named(found))
+            raise OSError(errno.ENOTEMPTY, message, place.store._public_name(found))
 
     def _copy_from(self, source: Any, *arguments: Any, **options: Any) -> None:
         _check_apart(source, self)

@@ -483,6 +483,15 @@ class ViewFileSystem(FileSystem):
         place = self._at(path)
         return place.store._is_being_written(place.path)
 
+    def _file_above_others(self, directory: str) -> str | None:
+        if self._is_of_table(directory):
+            below = [one for one in self._list_table(directory) if one.is_directory]
+            found = (self._file_above_others(self._store_path(one)) for one in below)
+            return next(filter(None, found), None)
+        place = self._at(directory)
+        at = place.store._file_above_others(place.path)
+        return at and place.link.outward(at)
+
     def _remove_emptied(self, directory: str, copied: Collection[str]) -> list[str]:
         place = self._below_link(directory)
         left = place.store._remove_emptied(place.path, copied)

@@ -641,6 +641,10 @@ class TestFsspec:
         with fs.transaction, fs.open("/s3/held", "wb") as out:
             out.write(b"x")
         assert fs.find("/s3") == ["/s3/d/a", "/s3/held"]
+        server.put("d/a/below", b"x")
+        with pytest.raises(OSError, match="others below its key"):
+            fs.mv("/s3/d/a", "/s3/e", recursive=True)
+        assert "e" not in server.objects
         for other in ("viewfs://ann:secret@other/data/a", "hdfs://nn/data/a"):
             with pytest.raises(ValueError, match="wrong file system") as refusal:
                 fs.exists(other)

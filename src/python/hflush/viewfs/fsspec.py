@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from typing import TYPE_CHECKING, Any
 
 from ..filesystem import FileSystem
@@ -10,6 +11,8 @@ from ..fsspec.hosts import HostedFileSystem
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from ..fsspec.places import Place
 
 __all__ = ["HflushViewFileSystem"]
 
@@ -49,6 +52,12 @@ class HflushViewFileSystem(HostedFileSystem):
     def _caller(self, with_secrets: bool) -> dict[str, str]:
         callers = self.filesystem._callers(with_secrets)
         return {key: text for _, caller in callers for key, text in caller.items()}
+
+    def _check_whole(self, source: Place) -> None:
+        store = source.store
+        if store._also_at(source.path) and store.is_file(source.path):
+            message = "mv: an object, and others below its key: without recursive it alone is moved"
+            raise OSError(errno.ENOTEMPTY, message, source.name_of(source.path))
 
     @classmethod
     def _as_here(cls, conf: Any, options: Mapping[str, Any]) -> Any:

@@ -642,6 +642,7 @@ class TestFsspec:
             out.write(b"x")
         assert fs.find("/s3") == ["/s3/d/a", "/s3/held"]
         server.put("d/a/below", b"x")
+        assert fs.cat("/s3/d", recursive=True) == {"/s3/d/a": b"bytes", "/s3/d/a/below": b"x"}
         with pytest.raises(OSError, match="others below its key"):
             fs.mv("/s3/d/a", "/s3/e", recursive=True)
         assert "e" not in server.objects

@@ -53,6 +53,16 @@ class HflushViewFileSystem(HostedFileSystem):
         callers = self.filesystem._callers(with_secrets)
         return {key: text for _, caller in callers for key, text in caller.items()}
 
+    def _files_of(self, found: Mapping[str, str | None]) -> set[str]:
+        """Return also those whose names directories have, too, as there may be on S3."""
+        view: Any = self.filesystem
+        files = super()._files_of(found)
+        for name in found.keys() - files:
+            path = self._place(name).path
+            if view._store_at(path)._lists_trees and view.is_file(path):
+                files.add(name)
+        return files
+
     def _check_whole(self, source: Place) -> None:
         store = source.store
         if store._also_at(source.path) and store.is_file(source.path):

@@ -16,12 +16,14 @@ import re
 import stat
 import subprocess
 import sys
+import threading
 from collections import UserDict
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path, PurePosixPath
 from types import MappingProxyType
 from typing import Any
+from unittest.mock import Mock
 
 import hflush
 import pytest
@@ -39,7 +41,7 @@ from hflush.fsspec import (  # noqa: E402
 from hflush.fsspec.options import GENERIC  # noqa: E402
 from hflush.hdfs.keys import USER  # noqa: E402
 from support.forks import in_child  # noqa: E402
-from support.waiting import wait_until  # noqa: E402
+from support.waiting import DEADLINE_S, wait_until  # noqa: E402
 
 CLASSES = {
     "file": HflushFileSystem,
@@ -185,16 +187,50 @@ def test_threads_that_write_to_a_compressor(fs, tmp_path):
         assert sorted(iter(lambda: file.read(100_000), b"")) == pieces
 
 
-def test_a_child_forked_while_another_thread_compresses(fs, tmp_path):
-    """It waits for nobody."""
-    out = fs.open(f"{tmp_path}/file", "wb", compression="gzip")
+@contextlib.contextmanager
+def a_thread_within(out: Any) -> Iterator[None]:
+    """Have a thread in the compressor of `out` for the length of a block."""
+    inside, go_on = threading.Event(), threading.Event()
+    write = out._codec.write
+
+    def waiting(data: bytes) -> int:
+        inside.set()
+        assert go_on.wait(DEADLINE_S)
+        return write(data)
+
+    out._codec.write = waiting
+    with ThreadPoolExecutor(1) as threads:
+        done = threads.submit(out.write, b"x" * 100_000)
+        try:
+            assert inside.wait(DEADLINE_S)
+            yield
+        finally:
+            go_on.set()
+        assert done.result() == 100_000
+
+
+def test_a_forked_child_does_not_wait_for_a_compressor(fs, tmp_path):
+    """The thread that is within it is in the parent alone, which ends the file."""
 
     def child() -> None:
-        with pytest.raises(hflush.StreamClosedError):
-            out.close()
+        with pytest.raises(hflush.StreamClosedError, match=r"write: .* before fork"):
+            out.write(b"late")
+        out.close()
 
-    with out, out._lock:
+    with fs.open(f"{tmp_path}/file", "wb", compression="gzip") as out, a_thread_within(out):
         in_child(child)
+    assert gzip.decompress((tmp_path / "file").read_bytes()) == b"x" * 100_000
+
+
+def test_a_compressor_is_not_ended_under_a_thread(fs, tmp_path, monkeypatch):
+    """Those that are written in C are for one thread at a time."""
+    out = fs.open(f"{tmp_path}/file", "wb", compression="gzip", atomic=True)
+    end = Mock()
+    with monkeypatch.context() as patch, a_thread_within(out):
+        patch.setattr(out._codec, "close", end)
+        out.abort()
+    end.assert_not_called()
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize(("mode", "data"), [("wb", b"data"), ("w", "data")])

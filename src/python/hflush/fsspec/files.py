@@ -7,7 +7,6 @@ import errno
 import io
 import os
 import threading
-import weakref
 from functools import cache
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
@@ -193,9 +192,9 @@ class CompressedOutput(OutputOver):
         self._held = bytearray()  # of small writes, as text makes, for one call of the compressor
         self._lock = threading.Lock()  # of the compressor
         self._inside: set[int] = set()  # threads that have the lock, or wait for it
+        self._process = os.getpid()  # in a child of a fork a lock that is held stays so
         self._failure: BaseException | None = None  # of a call, which the compressor never repeats
         self._is_ended = False  # nothing of the compressor is still to be written
-        _all.add(self)
 
     def write(self, b: Buffer, /) -> int:
         """Compress bytes; returns how many were taken: all."""
@@ -231,6 +230,9 @@ class CompressedOutput(OutputOver):
 
     def _in_turn(self, operation: str, call: Callable[..., object], *args: object) -> None:
         """Call the compressor; refuse a signal handler of a thread within it: it is half done."""
+        if self._process != os.getpid():
+            message = f"{operation}: the stream was opened before fork, by another process"
+            raise StreamClosedError(errno.EBADF, message, self._error_path)
         thread = threading.get_ident()
         if thread in self._inside:
             name = self._error_path
@@ -262,7 +264,7 @@ class CompressedOutput(OutputOver):
         """
         if self._is_discarded:
             self._drop_codec()
-        elif not self._is_ended:
+        elif not self._is_ended and self._process == os.getpid():  # else the parent ends it
             self._in_turn("close", self._end)
         self._stream.close()
 
@@ -324,6 +326,8 @@ class CompressedOutput(OutputOver):
 
     def _drop_codec(self) -> None:
         self._below.is_dropped = self._is_ended = True
+        if self._inside:  # what the thread there has left is dropped
+            return
         with contextlib.suppress(Exception):  # the stream has ended, and says what there is to say
             self._codec.close()
 
@@ -348,15 +352,3 @@ def compressed(
         except OSError as also:
             attach(failure, also)
         raise
-
-
-_all: weakref.WeakSet[CompressedOutput] = weakref.WeakSet()
-
-
-def _free_locks() -> None:
-    for output in list(_all):
-        output._lock = threading.Lock()
-
-
-# In a child, the thread that held the lock does not exist.
-os.register_at_fork(after_in_child=_free_locks)

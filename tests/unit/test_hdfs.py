@@ -283,13 +283,17 @@ class OpenStream:
     def __init__(self, path: str) -> None:
         self.path = path
         self._file_id = 7
-        self.is_open = True
+        self._state = "open"
 
     def tell(self) -> int:
         return 3
 
     def _abandon(self) -> None:
-        self.is_open = False
+        self._state = "aborted"
+
+    def _supersede(self) -> None:
+        if self._state != "aborted":
+            self._state = "failed"
 
 
 def go_on() -> None:
@@ -297,7 +301,10 @@ def go_on() -> None:
 
 
 def test_streams_that_end_for_a_token(monkeypatch: pytest.MonkeyPatch):
-    """Those of its file, also if it was renamed; behind a router others have its id, too."""
+    """Those of its file, also if it was renamed; behind a router others have its id, too.
+
+    One that has failed still says so when it is closed. Those that have ended are in no one's way.
+    """
     pools = {"/ours": "BP-1", "/theirs": "BP-2"}
 
     class Router:
@@ -313,10 +320,13 @@ def test_streams_that_end_for_a_token(monkeypatch: pytest.MonkeyPatch):
     longer = Token("hdfs", "hdfs://nn/ours", 4, {"file_id": 7, "pool": "BP-1"})
     with pytest.raises(hflush.StaleTokenError, match="shorter"):
         fs._found(longer, "/ours", go_on)
-    assert all(stream.is_open for stream in streams)
+    assert all(stream._state == "open" for stream in streams)
+    streams[1]._state = "failed"
     token = Token("hdfs", "hdfs://nn/ours", 3, longer.state)
     assert fs._found(token, "/ours", go_on) == (status, "BP-1")
-    assert [stream.path for stream in streams if stream.is_open] == ["/theirs"]
+    assert [stream._state for stream in streams] == ["aborted", "failed", "open"]
+    assert fs._found(longer, "/ours", go_on) == (status, "BP-1")  # the next writer's
+    assert [stream._state for stream in streams] == ["aborted", "failed", "open"]
 
 
 def test_a_token_whose_file_another_writer_changes_before_the_append(

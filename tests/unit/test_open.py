@@ -180,6 +180,14 @@ def test_a_byte_order_mark_after_an_interrupt(store: Store, monkeypatch: pytest.
 
 
 @pytest.mark.stores("raw")
+def test_text_whose_stream_was_detached(store: Store):
+    """It says so, as io's, also where a byte order mark is still to be written."""
+    text = hflush.open(store.path("a"), "w", encoding="utf-16")
+    with text.detach(), pytest.raises(ValueError, match="detached"):
+        text.write("one")
+
+
+@pytest.mark.stores("raw")
 def test_closing_text_that_has_failed():
     """The failure is reported once more, as by the stream below."""
     text = hflush.open("/dev/full", "w")

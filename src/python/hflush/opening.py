@@ -532,7 +532,7 @@ class MarkedTextOutputWrapper(TextOutputWrapper):
 
     def write(self, text: str, /) -> int:
         """Write text, and return how many characters it had."""
-        if not self._mark:
+        if not self._mark or self.buffer is None:  # detached: io refuses it
             return super().write(text)
         tell = self.buffer.tell  # type: ignore[attr-defined]
         place = tell()

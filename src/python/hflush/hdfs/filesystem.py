@@ -414,15 +414,15 @@ class DistributedFileSystem(FileSystem):
             if stream._file_id == token.state["file_id"]
             and not self._is_elsewhere(stream, path, pool)
         ]
-        if any(stream.tell() < token.length for stream in own):
+        if any(stream._state == "open" and stream.tell() < token.length for stream in own):
             raise token.stale("the file was cut since, and is shorter")
         if own:
             before_cut()
         for stream in own:
-            if stream.tell() > token.length:
-                stream._supersede()
-            else:
+            if stream._state == "open" and stream.tell() <= token.length:
                 stream._abandon()
+            else:
+                stream._supersede()  # one that has failed still says so when it is closed
         return status, pool
 
     def _pool(self, path: str) -> str:

@@ -360,6 +360,12 @@ class ViewFileSystem(FileSystem):
         place = self._at(path)
         return (self._outward(place, one) for one in place.store._iterate_located(place.path))
 
+    def _met(self, entry: FileStatus) -> FileStatus:
+        if not entry.is_symlink:
+            return entry
+        place, known = self._inward(entry)
+        return self._outward(place, place.store._met(known))
+
     def _list_files(self, path: str, recursive: bool) -> Iterator[FileStatus]:
         if self._is_of_table(path) or self._table.names(path) or self._table.regexes:
             return super()._list_files(path, recursive)  # there may be links below

@@ -1560,8 +1560,9 @@ class TestNames:
         server.put("d/a/b", b"x")
         matches = [(status.name, status.kind) for status in fs.glob_status("/d/*")]
         assert matches == [("a", "directory"), ("a", "file")]
-        files = cli._files_below(fs, f"{ROOT}d/*")
-        assert sorted(status.path for status in files) == [f"{ROOT}d/a", f"{ROOT}d/a/b"]
+        for pattern in ("d/*", "[d]/a"):
+            files = cli._files_below(fs, ROOT + pattern)
+            assert [status.path for status in files] == [f"{ROOT}d/a", f"{ROOT}d/a/b"]
 
     def test_answers_that_make_no_sense(self, server: ScriptedS3, fs: S3FileSystem):
         """They are failures, and never taken for an empty directory."""

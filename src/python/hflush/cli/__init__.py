@@ -349,10 +349,10 @@ def _files_below(fs: FileSystem, path: str) -> list[FileStatus]:
         matches = fs.glob_status(path)
         if not matches:
             raise
-    found: list[FileStatus] = []
-    for match in matches:  # on S3 one may be a file, and another the directory of its name
-        found += [match] if match.is_file else fs.list_files(match.path, recursive=True)
-    return found
+    found = {match.path: match for match in matches if match.is_file}
+    for match in matches:  # on S3 there may be others below a file, which a listing leaves out
+        found |= {file.path: file for file in fs.list_files(match.path, recursive=True)}
+    return list(found.values())
 
 
 def _tail(arguments: argparse.Namespace, conf: Configuration) -> None:

@@ -539,6 +539,17 @@ def test_a_link_that_cannot_be_followed_is_not_nothing(
 
 
 @pytest.mark.stores("raw", "crc")
+def test_a_link_that_leads_to_a_directory_by_now(store: Store, tmp_path: Path):
+    """Where it was listed it led nowhere: its files are found, and it is none."""
+    later = tmp_path / "later"
+    os.symlink(later, store.path("link"))
+    found = store.fs.list_files(store.root, recursive=True)
+    later.mkdir()
+    (later / "x").touch()
+    assert [one.path for one in found] == [store.path("link", "x")]
+
+
+@pytest.mark.stores("raw", "crc")
 def test_the_room_of_a_mount_that_has_failed(store: Store, monkeypatch: pytest.MonkeyPatch):
     """It is not that of the mount above."""
     mount = store.path("mount")

@@ -116,12 +116,14 @@ class Listing(NameSpace):
         levels = [entries]  # what is left of each directory on the way down
         ancestors = [top]
         while levels:
-            entry = next(levels[-1], None)
-            if entry is None:
+            found = next(levels[-1], None)
+            if found is None:
                 levels.pop()
                 ancestors.pop()
-            elif not entry.is_directory:
-                yield self._met(entry) if recursive else entry
+                continue
+            entry = self._met(found) if recursive else found
+            if not entry.is_directory:
+                yield entry
             elif recursive:
                 loop_id = self._loop_id(entry)
                 if loop_id is None or loop_id not in ancestors:

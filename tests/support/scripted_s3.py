@@ -43,6 +43,7 @@ KEY_ID, SECRET = "AKIDEXAMPLE", "wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY"
 XMLNS = 'xmlns="http://s3.amazonaws.com/doc/2006-03-01/"'
 SKEW_S = 15 * 60
 WRITTEN = "2026-01-02T03:04:05.000Z"
+WRITTEN_OF_HTTP = "Fri, 02 Jan 2026 03:04:05 GMT"
 AUTHORIZATION = re.compile(
     r"AWS4-HMAC-SHA256 Credential=(?P<id>[^/]+)/(?P<day>\d{8})/(?P<region>[^/]+)/s3/aws4_request, ?"
     r"SignedHeaders=(?P<headers>[^,]+), ?Signature=(?P<signature>[0-9a-f]{64})"
@@ -265,12 +266,12 @@ class ScriptedS3(S3Front):
         stored = self._get(request)
         self._check_conditions(request)
         headers = {**stored.headers, "content-length": str(stored.size)}
-        return make_answer(200, etag=stored.etag, last_modified=http_date(), **headers)
+        return make_answer(200, etag=stored.etag, last_modified=WRITTEN_OF_HTTP, **headers)
 
     def _get_object(self, request: Request) -> Answer:
         stored = self._get(request)
         self._check_conditions(request)
-        headers = {**stored.headers, "etag": stored.etag, "last-modified": http_date()}
+        headers = {**stored.headers, "etag": stored.etag, "last-modified": WRITTEN_OF_HTTP}
         wanted = re.fullmatch(r"bytes=(\d+)-(\d*)", request.head.get("range"))
         if wanted is None:
             shown = request.head.get("x-amz-checksum-mode") == "ENABLED"
@@ -476,7 +477,3 @@ def xml_of(element: str, **children: str) -> str:
 def xml(root: str, inside: str, **headers: str) -> Answer:
     text = f'<?xml version="1.0" encoding="UTF-8"?>\n<{root} {XMLNS}>{inside}</{root}>'
     return make_answer(200, text, content_type="application/xml", **headers)
-
-
-def http_date() -> str:
-    return formatdate(usegmt=True)

@@ -277,6 +277,9 @@ def test_what_is_below_an_object(server: ScriptedS3, tmp_path: Path):
             tree.copy(target)
         assert (refusal.value.errno, refusal.value.filename) == (errno.ENOTEMPTY, "s3://bucket/m/a")
         assert not target.exists()
+    view = {**server.conf, "fs.viewfs.mounttable.c.link./m": "s3://bucket/m"}
+    with pytest.raises(OSError, match="others below its key"):
+        UPath("hflushviewfs://c/m", conf=view).copy(tmp_path / "n")
     del server.objects["m/a"]
     tree.copy(tmp_path / "n")
     assert (tmp_path / "n" / "a" / "below").read_bytes() == b"data"

@@ -594,26 +594,6 @@ def test_a_link_behind_a_view_that_cannot_be_followed(
             look()
 
 
-def test_a_link_that_cannot_be_followed(
-    fs: ViewFileSystem, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
-    """As behind the link of the view: nothing is left out."""
-    fs.mkdirs("/data/d")
-    (link,) = (below / "link" for below in tmp_path.rglob("d"))
-    link.symlink_to("nowhere")
-    (entry,) = fs.list_status("/data/d")
-    assert fs._met(entry).path == "viewfs://c/data/d/link"
-
-    def disconnected(_: str) -> None:
-        raise OSError(errno.ENOTCONN, os.strerror(errno.ENOTCONN))
-
-    monkeypatch.setattr("hflush.local.filesystem._leads_nowhere", disconnected)
-    with pytest.raises(OSError, match="not connected"):
-        fs.glob_status("/data/d/*/below")
-    with pytest.raises(OSError, match="not connected"):
-        list(fs.list_files("/", recursive=True))
-
-
 def test_checkpoints(conf: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """They go by what the store behind the path is and has, also where another link is broken."""
     one = tmp_path / "one"

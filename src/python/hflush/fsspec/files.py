@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from ..write_only import AbortResult, Owner
 
     AnyStream = TypeVar("AnyStream", FSDataInputStream, FSDataOutputStream)
+    _Result = TypeVar("_Result")
 
 __all__ = ["DISCARDED", "CompressedOutput", "FsspecFile", "OutputOver", "as_fsspec_file"]
 
@@ -175,6 +176,17 @@ class _Below:
         return getattr(self._stream, name)
 
 
+_process = object()  # stands for this process: os.getpid() would cost more than a small write
+
+
+def _begin_child() -> None:
+    global _process  # noqa: PLW0603
+    _process = object()
+
+
+os.register_at_fork(after_in_child=_begin_child)
+
+
 class CompressedOutput(OutputOver):
     """A compressor over an output stream: closing it ends both, and raises the failure of either.
 
@@ -190,28 +202,30 @@ class CompressedOutput(OutputOver):
         self._stream = stream
         self._position = position
         self._held = bytearray()  # of small writes, as text makes, for one call of the compressor
-        self._lock = threading.Lock()  # of the compressor
-        self._inside: set[int] = set()  # threads that have the lock, or wait for it
-        self._process = os.getpid()  # in a child of a fork a lock that is held stays so
+        # Of the compressor: the same thread comes again in a handler of a signal alone.
+        self._lock = threading.RLock()
+        self._is_inside = False
+        self._process = _process  # in a child of a fork a lock that is held stays so
         self._failure: BaseException | None = None  # of a call, which the compressor never repeats
         self._is_ended = False  # nothing of the compressor is still to be written
 
     def write(self, b: Buffer, /) -> int:
         """Compress bytes; returns how many were taken: all."""
-        view = view_of(b)  # what cannot be written leaves no hole
-        self._in_turn("write", self._take, view)
-        return view.nbytes
+        # What cannot be written leaves no hole.
+        return self._in_turn("write", self._take, b if type(b) is bytes else view_of(b))
 
-    def _take(self, view: memoryview) -> None:
+    def _take(self, data: bytes | memoryview) -> int:
         if self._is_ended:
             message = f"write: the stream is {self._condition}"
             raise StreamClosedError(errno.EBADF, message, self._error_path)
-        if len(self._held) + view.nbytes < _PIECE_BYTES:
-            self._held += view
+        size = len(data) if type(data) is bytes else cast("memoryview", data).nbytes
+        if len(self._held) + size < _PIECE_BYTES:
+            self._held += data
         else:
             self._compress_held()
-            self._codec.write(view)
-        self._position += view.nbytes
+            self._codec.write(data)
+        self._position += size
+        return size
 
     def _compress_held(self) -> None:
         held, self._held = self._held, bytearray()
@@ -228,25 +242,23 @@ class CompressedOutput(OutputOver):
         self._compress_held()
         self._codec.flush()
 
-    def _in_turn(self, operation: str, call: Callable[..., object], *args: object) -> None:
+    def _in_turn(self, operation: str, call: Callable[..., _Result], *args: object) -> _Result:
         """Call the compressor; refuse a signal handler of a thread within it: it is half done."""
-        if self._process != os.getpid():
+        if self._process is not _process:
             message = f"{operation}: the stream was opened before fork, by another process"
             raise StreamClosedError(errno.EBADF, message, self._error_path)
-        thread = threading.get_ident()
-        if thread in self._inside:
-            name = self._error_path
-            raise RuntimeError(f"{operation}: reentrant call, within a call of it: '{name}'")
-        try:
-            self._inside.add(thread)
-            with self._lock:
-                try:
-                    call(*args)
-                except BaseException as failure:
-                    self._failure = failure
-                    raise
-        finally:
-            self._inside.discard(thread)
+        with self._lock:
+            if self._is_inside:
+                name = self._error_path
+                raise RuntimeError(f"{operation}: reentrant call, within a call of it: '{name}'")
+            self._is_inside = True
+            try:
+                return call(*args)
+            except BaseException as failure:
+                self._failure = failure
+                raise
+            finally:
+                self._is_inside = False
 
     def tell(self) -> int:
         """Return how long the file was, plus how many bytes were written, before compression."""
@@ -264,7 +276,7 @@ class CompressedOutput(OutputOver):
         """
         if self._is_discarded:
             self._drop_codec()
-        elif not self._is_ended and self._process == os.getpid():  # else the parent ends it
+        elif not self._is_ended and self._process is _process:  # else the parent ends it
             self._in_turn("close", self._end)
         self._stream.close()
 
@@ -326,7 +338,7 @@ class CompressedOutput(OutputOver):
 
     def _drop_codec(self) -> None:
         self._below.is_dropped = self._is_ended = True
-        if self._inside:  # what the thread there has left is dropped
+        if self._is_inside:  # what the thread there has left is dropped
             return
         with contextlib.suppress(Exception):  # the stream has ended, and says what there is to say
             self._codec.close()

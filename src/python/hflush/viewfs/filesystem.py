@@ -373,12 +373,6 @@ class ViewFileSystem(FileSystem):
         found = place.store._list_files(place.path, recursive)
         return (self._outward(place, one) for one in found)
 
-    def _met(self, entry: FileStatus) -> FileStatus:
-        if not entry.is_symlink:
-            return entry
-        place, known = self._inward(entry)
-        return self._outward(place, place.store._met(known))
-
     def _list_table(self, path: str) -> list[FileStatus]:
         """Return the links of a directory, and what the fallback has beside them."""
         names = self._table.names(path)

@@ -391,6 +391,23 @@ class TestSidecarsFollow:
 
     @pytest.mark.rule("LOCAL-8")
     @pytest.mark.stores("crc")
+    def test_sums_have_no_acl_that_their_file_has_not(self, store: Store, path: str):
+        """A default ACL that the directory got later is not for files that were there."""
+        with open(path, "wb"):
+            os.chmod(path, 0o640)
+        named = ((0x01, 7, -1), (0x02, 7, 1), (0x04, 7, -1), (0x10, 7, -1), (0x20, 0, -1))
+        packed = b"".join(struct.pack("<HHi", *entry) for entry in named)
+        try:
+            os.setxattr(store.root, "system.posix_acl_default", struct.pack("<I", 2) + packed)
+        except OSError as refusal:
+            pytest.skip(f"no ACLs here: {refusal}")
+        store.write(path, DATA)
+        assert os.stat(sidecar(path)).st_mode & 0o777 == 0o640
+        with pytest.raises(OSError, match=os.strerror(errno.ENODATA)):
+            os.getxattr(sidecar(path), "system.posix_acl_access")
+
+    @pytest.mark.rule("LOCAL-8")
+    @pytest.mark.stores("crc")
     @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
     def test_owners(self, store: Store, path: str):
         """Owner and group of the sidecar follow, by name and by number."""

@@ -65,6 +65,7 @@ void open_to_the_same(int sums, int file) noexcept {
       ::fgetxattr(file, "system.posix_acl_access", nullptr, 0) >= 0) {
     return;
   }
+  ::fremovexattr(sums, "system.posix_acl_access");  // what the directory gives new files
   constexpr uid_t kSame = static_cast<uid_t>(-1);
   mode_t mode = facts.st_mode & 0777U;
   if (::fchown(sums, facts.st_uid, facts.st_gid) != 0 && ::fchown(sums, kSame, facts.st_gid) != 0) {

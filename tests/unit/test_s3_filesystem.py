@@ -16,6 +16,7 @@ import time
 import warnings
 from collections import Counter
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, cast
 
@@ -915,6 +916,23 @@ class TestConditions:
         assert "HeadObject" in asked(server)
         with pytest.raises(FileExistsError):
             fs.create("/a", overwrite=False)
+
+    def test_two_threads_close(self, server: ScriptedS3, monkeypatch: pytest.MonkeyPatch):
+        """The one that is late does not take the object for another's."""
+        fs = connect(server, fs_s3a_create_conditional_enabled=False)
+        refuse_existing = fs._refuse_existing
+        out = fs.create("/a", overwrite=False)
+        out.write(b"data")
+
+        def late(path: str) -> None:
+            monkeypatch.undo()
+            with ThreadPoolExecutor(1) as threads:
+                threads.submit(out.close).result()
+            refuse_existing(path)
+
+        monkeypatch.setattr(fs, "_refuse_existing", late)
+        out.close()
+        assert (out.outcome, server.objects["a"].data) == ("published", b"data")
 
     def test_switched_on(self, server: ScriptedS3):
         """Without a trial; with the performance option, without a look."""

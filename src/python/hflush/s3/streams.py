@@ -202,7 +202,9 @@ class S3OutputStream(FSDataOutputStream):
                 result = self._withdraw()
                 if result.cleanup_exception is not None:
                     attach(refusal, result.cleanup_exception)
-                raise
+                # What another thread's close has published is there.
+                if not (result.already_closed and isinstance(refusal, FileExistsError)):
+                    raise
         try:
             super()._publish()
         except OSError as failure:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import io
+import subprocess
+import sys
 from pathlib import Path
 
 import hflush.spark
@@ -10,6 +12,7 @@ import pytest
 from hflush.spark import last_commit, progress
 from integration.spark import Spark
 from support.stores import Store
+from support.waiting import DEADLINE_S
 
 pytestmark = pytest.mark.spark
 
@@ -115,6 +118,25 @@ def test_what_was_committed_is_asked_for_as_the_session_does(
     with progress(spark.session, url, conf={"fs.s3a.endpoint": "http://other"}):
         pass
     assert asked[-1] == (url, {"fs.s3a.endpoint": "http://other"})
+
+
+STOPPED = """
+import sys
+from hflush.spark import progress
+from pyspark.sql import SparkSession
+spark = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false").getOrCreate()
+with progress(spark, sys.argv[1]) as done:
+    spark.range(1).write.format("hflush").mode("append").save(sys.argv[1])
+    spark.stop()
+assert done.record.rows == 1
+"""
+
+
+def test_a_block_that_stops_spark(tmp_path: Path) -> None:
+    """As a program's last one does: it has succeeded all the same."""
+    program = [sys.executable, "-c", STOPPED, str(tmp_path / "out")]
+    ended = subprocess.run(program, capture_output=True, text=True, timeout=DEADLINE_S)
+    assert ended.returncode == 0, ended.stderr
 
 
 def test_nothing_is_shown_without_a_terminal(spark: Spark, tmp_path: Path) -> None:

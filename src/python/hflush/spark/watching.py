@@ -189,7 +189,8 @@ def _tagged(spark: SparkSession) -> Iterator[str]:
     try:
         yield tag
     finally:
-        spark.sparkContext.removeJobTag(tag)
+        if spark.sparkContext._jsc is not None:  # the block has not stopped it
+            spark.sparkContext.removeJobTag(tag)
 
 
 class _Watch:
@@ -226,7 +227,11 @@ class _Watch:
     def _run(self) -> None:
         while True:
             is_last = self._over.wait(_INTERVAL_S)
-            self._show()
+            try:
+                self._show()
+            except Exception as failure:  # the block, or the end of its JVM, has stopped Spark
+                _log.debug("the bar stops here: %s", failure)
+                return
             if is_last:
                 return
 

@@ -342,6 +342,10 @@ class NameSpace(ABC):
         """Return what is below a path at which a file is, as there may be on S3; some of it."""
         return []
 
+    def _is_directory_too(self, path: str) -> bool:
+        """Whether a file is at a path, and others below it, as there may be on S3."""
+        return False
+
     def _file_above_others(self, directory: str) -> str | None:
         """Return a file in a tree below which there are others, as there may be on S3."""
         return None

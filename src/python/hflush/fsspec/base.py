@@ -1079,6 +1079,10 @@ class HflushFileSystem(AbstractFileSystem, metaclass=_Interned):  # type: ignore
 
     def _check_whole(self, source: Place) -> None:
         """Refuse a file that is a directory, too, as there may be on S3."""
+        store, path = source.store._behind(source.path)
+        if store._is_directory_too(path):
+            message = "mv: an object, and others below its key: without recursive it alone is moved"
+            raise OSError(errno.ENOTEMPTY, message, source.name_of(source.path))
 
     def _matches(self, name: Any) -> list[Place]:
         """Return what a name stands for: itself or, if there is no such file, what matches it."""

@@ -233,12 +233,6 @@ class HflushS3FileSystem(HflushFileSystem):
         old, new = map(store._resolve_to_change, (source.path, target.path))
         return bool(store._rename(old, new, replaces=True))
 
-    def _check_whole(self, source: Place) -> None:
-        store: Any = source.store
-        if store._sees_children(source.path) and store._is_file(source.path):
-            message = "mv: an object, and others below its key: without recursive it alone is moved"
-            raise OSError(errno.ENOTEMPTY, message, source.name_of(source.path))
-
     def _files_of(self, found: Mapping[str, str | None]) -> set[str]:
         """Return also those whose names directories have, too, as a listing of each tree shows."""
         files = super()._files_of(found)

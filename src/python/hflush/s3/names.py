@@ -700,6 +700,9 @@ class S3Names(FileSystem):
             _log.warning("%s: what is below it is not known: %s", self._named(path), failure)
             return []
 
+    def _is_directory_too(self, path: str) -> bool:
+        return self._sees_children(path) and self._is_file(path)
+
     def _file_above_others(self, directory: str) -> str | None:
         files: set[str] = set()
         for entry in self._objects(directory):

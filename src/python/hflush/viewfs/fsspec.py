@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 from typing import TYPE_CHECKING, Any
 
 from ..filesystem import FileSystem
@@ -11,8 +10,6 @@ from ..fsspec.hosts import HostedFileSystem
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-
-    from ..fsspec.places import Place
 
 __all__ = ["HflushViewFileSystem"]
 
@@ -62,12 +59,6 @@ class HflushViewFileSystem(HostedFileSystem):
             if view._store_at(path)._lists_trees and view.is_file(path):
                 files.add(name)
         return files
-
-    def _check_whole(self, source: Place) -> None:
-        store = source.store
-        if store._also_at(source.path) and store.is_file(source.path):
-            message = "mv: an object, and others below its key: without recursive it alone is moved"
-            raise OSError(errno.ENOTEMPTY, message, source.name_of(source.path))
 
     @classmethod
     def _as_here(cls, conf: Any, options: Mapping[str, Any]) -> Any:
